@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -26,6 +27,15 @@ func stepped(steps []step, from time.Time, created int64, moved time.Duration) *
 	return n
 }
 
+// manySteps are those of a Node that has a new address in each hour.
+func manySteps(n int) []step {
+	steps := []step{{0, []string{"10.0.0.1", "host"}}}
+	for i := 1; i <= n; i++ {
+		steps = append(steps, step{time.Duration(i) * time.Hour, []string{fmt.Sprintf("10.9.0.%d", i), "host"}})
+	}
+	return steps
+}
+
 // What a Node has at once counts from the first, and later once it has stayed for ten minutes.
 func TestAddressesSettle(t *testing.T) {
 	from := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
@@ -45,6 +55,13 @@ func TestAddressesSettle(t *testing.T) {
 		{"one that left after a while", []step{{0, a}, {time.Hour, ab}, {2 * time.Hour, a}}, 9 * time.Hour, [][]string{a, ab, a}, 0},
 		{"one in place of another", []step{{0, a}, {time.Hour, b}}, 2 * time.Hour, [][]string{a, b}, 0},
 		{"many in minutes", []step{{0, a}, {time.Hour, b}, {time.Hour + 2*time.Minute, ab}, {time.Hour + 4*time.Minute, b}, {time.Hour + 6*time.Minute, a}}, 9 * time.Hour, [][]string{a}, 0},
+		{"one that came later and stays", []step{{0, a}, {time.Hour, b}}, 30 * time.Minute, [][]string{a}, 0},
+		{"one that came later and left", []step{{0, a}, {time.Hour, ab}, {2 * time.Hour, a}}, 30 * time.Minute, [][]string{a}, 0},
+		{"one that came later and left, while it was new", []step{{0, a}, {time.Hour, ab}, {2 * time.Hour, a}}, time.Hour + 9*time.Minute, [][]string{a}, 0},
+		{"one that came later and left, while it was there", []step{{0, a}, {time.Hour, ab}, {2 * time.Hour, a}}, time.Hour + 10*time.Minute, [][]string{a, ab}, 0},
+		{"one that came later and left, and the first one again", []step{{0, a}, {time.Hour, ab}, {2 * time.Hour, a}}, 2*time.Hour + 9*time.Minute, [][]string{a, ab}, 0},
+		{"many that came later", manySteps(3 * maxAddressSets), 30 * time.Minute, [][]string{a}, 0},
+		{"many that came later, after the second", manySteps(3 * maxAddressSets), time.Hour + 10*time.Minute, [][]string{a, {"10.9.0.1", "host"}}, 0},
 		{"one that was taken back while the clock moved", []step{{0, a}, {time.Hour, ab}, {80 * time.Minute, a}}, 9 * time.Hour, [][]string{a}, 19 * time.Minute},
 		{"one that stayed while the clock moved", []step{{0, a}, {time.Hour, ab}, {80 * time.Minute, a}}, 9 * time.Hour, [][]string{a, ab, a}, 10 * time.Minute},
 		{"one of less time than the clock moved", []step{{0, a}, {time.Hour, ab}, {80 * time.Minute, ab}}, 85 * time.Minute, [][]string{a}, time.Hour},
@@ -75,6 +92,7 @@ func TestFirstAddressesAreConfirmed(t *testing.T) {
 		moved time.Duration // by how much the clock turns out to have been behind before the last step
 		age   time.Duration // of the Node at first
 	}{
+		{name: "corrected, and long ago", steps: append([]step{{0, a}, {time.Minute, b}}, manySteps(2 * maxAddressSets)[1:]...), at: 30 * time.Minute, want: append(alone("10.0.0.1"), b)},
 		{name: "not taken back yet", steps: []step{{0, thief}}, want: [][]string{thief}},
 		{name: "one too many, taken back", steps: []step{{0, thief}, {2 * time.Second, a}}, at: 3 * time.Second, want: [][]string{a}},
 		{name: "one too many, taken back, later", steps: []step{{0, thief}, {2 * time.Second, a}}, at: 9 * time.Hour, want: [][]string{a}},
@@ -97,5 +115,22 @@ func TestFirstAddressesAreConfirmed(t *testing.T) {
 		if diff := cmp.Diff(c.want, stepped(c.steps, from, from.Add(-c.age).UnixNano(), c.moved).AddressSets("worker", from.Add(c.at))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
+	}
+}
+
+// However often the addresses of a Node change, only so many sets of them are kept: the latest ones, and the first two.
+func TestAddressSetsAreBounded(t *testing.T) {
+	from := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	steps := manySteps(3 * maxAddressSets)
+	n := stepped(steps, from, 0, 0)
+	want := [][]string{steps[0].has, steps[1].has}
+	for _, s := range steps[len(steps)-maxAddressSets+2:] {
+		want = append(want, s.has)
+	}
+	if diff := cmp.Diff(want, n.AddressSets("worker", from.Add(48*time.Hour))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := len(n.at["worker"]); got != maxAddressSets {
+		t.Errorf("%d sets of addresses are kept, want %d", got, maxAddressSets)
 	}
 }

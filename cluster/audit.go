@@ -128,13 +128,16 @@ func (s *State) ApplyRead(ev *audit.Event, read *Read) {
 	switch ev.Verb {
 	case "delete":
 		if ev.ObjectRef.Subresource == "" {
+			s.learn(id, at)
 			s.auditDelete(id, ev, at, read)
 		}
 	case "deletecollection":
+		s.learn(id, at)
 		s.auditDeleteCollection(id, ev, at)
 	default:
 		switch sub := ev.ObjectRef.Subresource; {
 		case sub == "binding":
+			s.learn(id, at)
 			s.auditBinding(ev, at)
 		case sub == "eviction":
 			s.refine(id, ev.ObjectRef.Namespace, ev.ObjectRef.Name, at, ev)
@@ -173,6 +176,13 @@ func dryRun(uri string) bool {
 	return values.Get("dryRun") != ""
 }
 
+// learn notes that audit events, and nothing else so far, show a change. The state is locked.
+func (s *State) learn(id kindID, at nodeauthz.Stamp) {
+	if id != kindLease {
+		s.learned = max(s.learned, at.Time.UnixNano())
+	}
+}
+
 // auditWrite takes in an object that was created or changed.
 func (s *State) auditWrite(id kindID, ev *audit.Event, at nodeauthz.Stamp, read *Read) {
 	if s.nothingNew(id, ev, at, read) {
@@ -190,16 +200,19 @@ func (s *State) auditWrite(id kindID, ev *audit.Event, at nodeauthz.Stamp, read 
 			o.admitted.asked()
 		}
 		if !ok {
-			if id == kindPod && ev.Verb == "create" {
-				s.createdUnseen(at.Time.UnixNano())
+			if graphKind[id] != nodeauthz.KindNone && ev.Verb == "create" {
+				s.cameUnseen(id, at.Time.UnixNano())
 			}
 			if id == kindNode && ev.Verb == "create" && ev.ObjectRef.Name != "" {
+				s.learn(id, at)
 				s.Nodes.set(strings.Clone(ev.ObjectRef.Name), strings.Clone(ev.ObjectRef.UID), at, readiness{})
 			}
 			return
 		}
 	}
-	s.fromAudit[id]++
+	if s.fromAudit[id]++; id != kindNode || ev.Verb == "create" { // a Node reports itself again and again
+		s.learn(id, at)
+	}
 	s.versions.add(o.uid, o.version)
 	if o.deletion != 0 && o.graceless && !o.finalizers {
 		s.remove(id, o.ref, o.uid, at) // the last finalizer of an object that was to be deleted went with this write
@@ -300,7 +313,9 @@ func (s *State) auditBinding(ev *audit.Event, at nodeauthz.Stamp) {
 		if _, before := s.Graph.PodNode(ns, name, at.Time.Add(-refineWithin)); before {
 			return
 		}
-		node, _ = s.Graph.PodNode(ns, name, at.Time.Add(settled))
+		if node, _ = s.Graph.PodNode(ns, name, at.Time.Add(settled)); node == "" {
+			s.cameUnseen(kindPod, at.Time.UnixNano())
+		}
 	}
 	if node != "" && name != "" {
 		s.fromAudit[kindPod]++

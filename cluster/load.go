@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
@@ -125,7 +126,8 @@ func (s *State) end() {
 const reportsWithin = 60 * second
 
 // InputsEnd says that nothing follows what was loaded but audit events, if bodies, from which the state is to learn. What came later and nobody saw is then not
-// taken for absent, or strange to a Node if it is an address: minutes after the end of the inputs without bodies, and with them from the first pod on whose creation has none.
+// taken for absent, or strange to a Node if it is an address: from the first pod on of which an audit event shows that it came, and not what it is, and without bodies
+// some minutes after the end of the inputs at the latest.
 func (s *State) InputsEnd(bodies bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,12 +135,43 @@ func (s *State) InputsEnd(bodies bool) {
 		return
 	}
 	s.Nodes.addressesEnd(s.to - reportsWithin)
-	s.over = s.to + int64(farBehind)
+	s.over = true
 	if !bodies {
-		for id := range kinds {
-			s.endKind(kindID(id), s.over)
-		}
+		s.endKinds(s.to + int64(farBehind))
 	}
+}
+
+// endKinds notes that nothing is known of any kind after t. The state is locked.
+func (s *State) endKinds(t int64) {
+	for id := range kinds {
+		s.endKind(kindID(id), t)
+	}
+}
+
+// Learned is the latest time at which an audit event showed a change that nothing loaded had shown, reports of Nodes on themselves aside; zero if none did.
+func (s *State) Learned() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.learned == 0 {
+		return time.Time{}
+	}
+	return timeOf(s.learned)
+}
+
+// Forgot says that a state before this one, loaded from the same inputs, learned from audit events up to learned, and that those are not given again, as after a
+// restart. What they showed is not taken for absent or for what it was before: after the end of the inputs it is not known, but for what later audit events tell.
+// It reports whether the inputs end before that, and when.
+func (s *State) Forgot(learned time.Time) (end time.Time, forgot bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inputs == 0 || s.to == 0 || s.to >= learned.UnixNano() {
+		return time.Time{}, false
+	}
+	s.Nodes.addressesEnd(s.to - reportsWithin)
+	s.endKinds(s.to)
+	s.Graph.ResumesAt(learned)
+	s.forgot = stretch{s.to, learned.UnixNano()}
+	return timeOf(s.to), true
 }
 
 // endKind notes that nothing is known of a kind after t. The state is locked.
@@ -149,10 +182,24 @@ func (s *State) endKind(id kindID, t int64) {
 	}
 }
 
-// createdUnseen takes in that a pod was created of which the log does not have the body.
-func (s *State) createdUnseen(at int64) {
-	if s.over != 0 && at > s.over {
-		s.endKind(kindPod, at)
+// cameUnseen takes in that an object was created, or a pod bound, of which the log does not have the body.
+func (s *State) cameUnseen(id kindID, at int64) {
+	if !s.over || at <= s.to {
+		return
+	}
+	if first := &s.unseen[id]; *first == 0 || at < *first {
+		*first = at
+	}
+	if s.missed = s.missed || at > s.to+int64(refineWithin); !s.missed {
+		return // the inputs may have ended with the log
+	}
+	for id, first := range s.unseen {
+		if k := &s.sight[id]; first != 0 && k.blind && k.since > first {
+			k.blind = false // an earlier one came later
+		}
+		if first != 0 {
+			s.endKind(kindID(id), first)
+		}
 	}
 }
 
@@ -191,6 +238,9 @@ func (s *State) merge(q *queue) error {
 			if end >= s.until[k] {
 				s.until[k], s.cut[k] = end, src.until != 0
 			}
+		}
+		if src.last >= s.to {
+			s.dated = src.listed != nil && src.until == 0
 		}
 		s.watch(src, src.last)
 		s.sourceEnded(src)

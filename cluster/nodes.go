@@ -21,7 +21,7 @@ type Nodes struct {
 	byHost  map[string][]string     // names by their first label, lower-case
 	located map[string][]string     // the addresses that a Node had at any time, host names included
 	having  map[string][]string     // the Nodes of each of these addresses
-	at      map[string][]addressSet // the addresses that a Node had at once, maxAddressSets at most, the latest last
+	at      map[string][]addressSet // the addresses that a Node had at once, maxAddressSets at most: the first two, and the latest last
 	young   map[string]struct{}     // the Nodes of whose latest ones moved does not know yet that they have settled
 	covered int64                   // from here on a Node that was not seen does not exist; 0: never
 	ended   int64                   // the addresses that a Node got later are not known; 0: they are
@@ -182,7 +182,7 @@ type addressSet struct {
 }
 
 const (
-	// maxAddressSets bounds how many sets of addresses are kept of a Node.
+	// maxAddressSets bounds how many sets of addresses are kept of a Node: the first two, and the latest ones.
 	maxAddressSets = 8
 	// settles is how long a Node must have had its addresses until they count, but for the first that are known. Whoever holds a node's credential can write
 	// them, the first ones, too. The node's own kubelet, or its cloud's controller, takes back within minutes what it did not write.
@@ -222,7 +222,11 @@ func (n *Nodes) locateAll(name string, addresses []string, at, created int64) {
 			}
 		}
 	}
-	n.at[name] = append(sets[max(0, len(sets)-maxAddressSets+1):len(sets):len(sets)], addressSet{since, slices.Clone(addresses)})
+	if len(sets) >= maxAddressSets {
+		// The first two stay: what comes in place of the first would count from the first, and so for all the past.
+		sets = slices.Delete(slices.Clone(sets), 2, 3)
+	}
+	n.at[name] = append(sets[:len(sets):len(sets)], addressSet{since, slices.Clone(addresses)})
 	n.young[name] = struct{}{}
 }
 
@@ -277,8 +281,8 @@ func (n *Nodes) AddressSets(name string, t time.Time) [][]string {
 	sets := n.at[name]
 	last := len(sets) - 1
 	contested := last > 0 && sets[0].brief(sets[1].since) && !slices.ContainsFunc(common(sets[0].addresses, sets[1].addresses), isAddress)
-	if last > 0 && !t.IsZero() && sets[last].brief(t.UnixNano()) {
-		sets = sets[:last]
+	for ; last > 0 && !t.IsZero() && sets[last].brief(t.UnixNano()); last-- {
+		sets = sets[:last] // a log that is read after the state is judged by what the Node had then: any number of sets may have come since
 	}
 	out := make([][]string, 0, len(sets))
 	for i := range sets {

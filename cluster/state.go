@@ -53,7 +53,10 @@ type State struct {
 	covered   [numKinds]int64 // the earliest beginning of an input that held the kind; 0: none
 	until     [numKinds]int64 // the latest end of an input that held the kind; 0: none
 	cut       [numKinds]bool  // what ended then is a snapshot of etcd
-	over      int64           // when the inputs are over, if nothing follows them but audit events; 0 otherwise
+	over      bool            // nothing follows the inputs but audit events
+	unseen    [numKinds]int64 // the first object of a kind of which audit events show after the inputs that it came, and not what it is; 0: none
+	missed    bool            // there is one of those that came so late that an input that continues would have it
+	dated     bool            // the input that ends last has no clock: it is from the latest time in its objects, or later
 	from, to  int64
 	tally     tally
 	inputs    int
@@ -68,6 +71,8 @@ type State struct {
 	watched   []stretch           // in which journals show each change of each pod, but for holes
 	looked    [numKinds][]stretch // in which somebody looked, while inputs are read
 	waiting   []vanishing         // what may be gone, while inputs are read
+	learned   int64               // the latest change that an audit event showed; 0: none
+	forgot    stretch             // of which audit events showed what is not known any more
 	behind    int64               // by how much the clock of who watched was behind, at most
 	ahead     map[string]int64    // the nodes whose kubelets' clocks are ahead, and by how much
 }
@@ -96,7 +101,8 @@ func (s *State) showsPods(t time.Time) bool {
 	return slices.ContainsFunc(s.watched, func(w stretch) bool { return w.from <= at && at <= w.to })
 }
 
-// PodsSeen returns the times between the two that the state covers, in order: from the first look at pods until some minutes after the last one, less the holes.
+// PodsSeen returns the times between the two that the state covers, in order: from the first look at pods until the last one, less the holes. Where more may follow,
+// and where the last one has no clock, some minutes more count as covered.
 func (s *State) PodsSeen(from, to time.Time) (out []Interval) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +114,11 @@ func (s *State) PodsSeen(from, to time.Time) (out []Interval) {
 		until = max(until, w.to)
 	}
 	at, end := later(timeOf(s.covered[kindPod]), from), to
-	if last := timeOf(until).Add(farBehind); until < to.UnixNano() && last.Before(to) {
+	if last := timeOf(until); to.Sub(last) > s.silent() {
 		end = last
+		if s.quiet() == farBehind {
+			end = last.Add(farBehind)
+		}
 	}
 	var unseen nodeauthz.Holes
 	for _, kind := range []nodeauthz.Kind{nodeauthz.KindPod, nodeauthz.KindPersistentVolume} {
@@ -194,15 +203,57 @@ func (s *State) Summary() Summary {
 	return out
 }
 
-// farBehind is how long before the log's end the state may end before it is worth a warning.
-const farBehind = 5 * time.Minute
+const (
+	// farBehind is how long before the log's end the state may end before nothing can be proven any more. Objects without a clock show no more of when they were
+	// read: kubelets write into their Nodes every five minutes.
+	farBehind = 5 * time.Minute
+	// signsWithin is how long a recorder that runs may write nothing, if it gets bookmarks: API servers send one every minute, and without any sign of life a
+	// recorder gives its watch up.
+	signsWithin = 90 * time.Second
+)
+
+// EndsBefore reports whether the state ends before t, and when. It does not where nobody can tell whether anything was left to be seen: shortly after the last
+// sign of life, as long as no audit event shows a change.
+func (s *State) EndsBefore(t time.Time) (end time.Time, early bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inputs == 0 || s.to == 0 {
+		return time.Time{}, false
+	}
+	return timeOf(s.to), s.endsBefore(t)
+}
+
+// endsBefore is EndsBefore of a state that is locked and has seen anything.
+func (s *State) endsBefore(t time.Time) bool {
+	return t.Sub(timeOf(s.to)) > s.silent()
+}
+
+// silent is quiet, as far as audit events do not show that something has changed. The state is locked.
+func (s *State) silent() time.Duration {
+	if s.missed {
+		return refineWithin
+	}
+	return s.quiet()
+}
+
+// quiet is for how long after its last entry the state says by its silence that nothing has changed. The state is locked.
+func (s *State) quiet() time.Duration {
+	switch {
+	case !s.over, s.dated:
+		return farBehind
+	case s.marked:
+		return signsWithin
+	}
+	return refineWithin
+}
 
 // mostAhead is how many nodes are named whose kubelets' clocks are ahead.
 const mostAhead = 5
 
 // Gaps says what is missing from the state, or doubtful about it, for a log whose requests are from the given window. Zero times mean that it is
 // not known. A gap of the kind [codes.State] leaves no telling what the Node authorizer would decide, or for whom: an object kind that must be
-// there, or a time in which nobody watched. What comes before the state begins is a doubt alone: those requests are unknown, and counted as such.
+// there, or a time in which nobody watched. What comes before the state begins, and within minutes after it ends, is a doubt alone: those requests are unknown, and
+// counted as such.
 func (s *State) Gaps(logFrom, logTo time.Time) (out []codes.Gap) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,11 +283,18 @@ func (s *State) Gaps(logFrom, logTo time.Time) (out []codes.Gap) {
 			add(codes.Doubt, codes.StateBeginsLate,
 				codes.Duration(codes.ParamBy, from.Sub(logFrom).Round(time.Millisecond)), codes.Time(codes.ParamAt, from))
 		}
-		if to := timeOf(s.to); logTo.Sub(to) > farBehind {
-			add(codes.State, codes.StateEndsEarly, codes.Duration(codes.ParamBy, logTo.Sub(to).Round(time.Second)), codes.Time(codes.ParamAt, to))
+		if s.endsBefore(logTo) {
+			to, kind := timeOf(s.to), codes.Doubt
+			if logTo.Sub(to) > farBehind {
+				kind = codes.State
+			}
+			add(kind, codes.StateEndsEarly, codes.Duration(codes.ParamBy, logTo.Sub(to).Round(time.Second)), codes.Time(codes.ParamAt, to))
 		}
 	}
 	out = append(out, s.unwatched(logFrom, logTo)...)
+	if f := s.forgot; f.to != 0 {
+		add(codes.State, codes.StateForgotten, codes.Duration(codes.ParamBy, time.Duration(f.to-f.from).Round(time.Millisecond)), codes.Time(codes.ParamAt, timeOf(f.from)))
+	}
 	if s.behind != 0 {
 		add(codes.Doubt, codes.RecorderBehind, codes.Duration(codes.ParamBy, time.Duration(s.behind).Round(time.Second)))
 	}

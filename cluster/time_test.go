@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
@@ -243,6 +245,8 @@ func TestInputsEnd(t *testing.T) {
 		{"without bodies", false, nil, "allow deny, unknown unknown, unknown unknown"},
 		{"with bodies", true, []*audit.Event{created("30m", true)}, "allow deny, allow deny, allow deny"},
 		{"one body is missing", true, []*audit.Event{created("30m", false)}, "allow deny, allow deny, unknown unknown"},
+		{"one body is missing soon after", true, []*audit.Event{created("121s", false), created("150s", false)}, "unknown unknown, unknown unknown, unknown unknown"},
+		{"one body is missing at the end", true, []*audit.Event{created("121s", false)}, "allow deny, allow deny, allow deny"},
 		{"a body is missing of which the journal tells", true, []*audit.Event{created("90s", false)}, "allow deny, allow deny, allow deny"},
 	} {
 		s := load(t, journal)
@@ -260,6 +264,75 @@ func TestInputsEnd(t *testing.T) {
 		}
 		if s := strings.Join(got, ", "); s != c.want {
 			t.Errorf("%s: %s, want %s", c.name, s, c.want)
+		}
+	}
+}
+
+// What audit events showed a state that is gone is neither absent nor as it was before. What they tell from then on counts.
+func TestForgot(t *testing.T) {
+	journal := event(t, "1m", "ADDED", podJSON(t, "stays", "u1", "w1", "1m", "1m", "")) + event(t, "2m", "MODIFIED", podJSON(t, "stays", "u1", "w1", "1m", "1m", ""))
+	for _, c := range []struct {
+		learned string
+		forgot  bool
+		want    string // of the pods stays, other, and new, which comes at 20m, at 90s, 5m and 21m
+		gaps    int
+	}{
+		{"90s", false, "allow deny deny, allow deny deny, allow deny allow", 0},
+		{"2m", false, "allow deny deny, allow deny deny, allow deny allow", 0},
+		{"10m", true, "allow deny deny, unknown unknown unknown, unknown unknown allow", 1},
+		{"25m", true, "allow deny deny, unknown unknown unknown, unknown unknown unknown", 1},
+	} {
+		s := load(t, journal)
+		if end, forgot := s.Forgot(at(t, c.learned)); forgot != c.forgot || forgot && !end.Equal(at(t, "2m")) {
+			t.Errorf("learned until %s: forgot %v, from %s", c.learned, forgot, end)
+		}
+		s.ApplyAudit(request(t, "20m", "create", "pods", "new", "", podJSON(t, "new", "u2", "w1", "20m", "20m", "")))
+		a, got := nodeauthz.NewAuthorizer(s.Graph, features(t), time.Second), []string(nil)
+		for _, instant := range []string{"90s", "5m", "21m"} {
+			var all []string
+			for _, name := range []string{"stays", "other", "new"} {
+				all = append(all, podVerdict(a, name, at(t, instant)))
+			}
+			got = append(got, strings.Join(all, " "))
+		}
+		if s := strings.Join(got, ", "); s != c.want {
+			t.Errorf("learned until %s: %s, want %s", c.learned, s, c.want)
+		}
+		if got := s.Learned(); !got.Equal(at(t, "20m")) {
+			t.Errorf("learned until %s, want 20m", got)
+		}
+		gaps := slices.DeleteFunc(s.Gaps(at(t, "1m"), at(t, "3m")), func(g codes.Gap) bool { return g.Code != codes.StateForgotten })
+		if len(gaps) != c.gaps {
+			t.Errorf("learned until %s: %+v", c.learned, gaps)
+		}
+	}
+}
+
+// What a journal has shown, what tells nothing, and what Nodes report of themselves is nothing to forget.
+func TestLearned(t *testing.T) {
+	pod := podJSON(t, "web", "u1", "w1", "1m", "1m", "")
+	versioned := strings.Replace(pod, `"uid":"u1"`, `"uid":"u1","resourceVersion":"7"`, 1)
+	if versioned == pod {
+		t.Fatal(pod)
+	}
+	node := `{"kind":"Node","apiVersion":"v1","metadata":{"name":"w1","uid":"n1","resourceVersion":"9"}}`
+	for _, c := range []struct {
+		name    string
+		ev      *audit.Event
+		learned bool
+	}{
+		{"a version that the journal has", request(t, "5m", "patch", "pods/status", "web", "", versioned), false},
+		{"a later version", request(t, "5m", "patch", "pods/status", "web", "", strings.Replace(versioned, `"7"`, `"8"`, 1)), true},
+		{"without a body", request(t, "5m", "patch", "pods/status", "web", "", ""), false},
+		{"a binding", request(t, "5m", "create", "pods/binding", "new", "", ""), true},
+		{"a deletion", request(t, "5m", "delete", "pods", "web", "", ""), true},
+		{"a Node's status", request(t, "5m", "patch", "nodes/status", "w1", "", node), false},
+		{"a Node's creation", request(t, "5m", "create", "nodes", "w2", "", ""), true},
+	} {
+		s := load(t, event(t, "1m", "ADDED", versioned))
+		s.ApplyAudit(c.ev)
+		if at := s.Learned(); at.IsZero() == c.learned {
+			t.Errorf("%s: learned at %v", c.name, at)
 		}
 	}
 }

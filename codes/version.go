@@ -29,6 +29,8 @@ type Version struct {
 	Doubts int64 `json:"doubts,omitempty"`
 	// AnyPod says that nodes may read the pods of all nodes by a gate that API servers of this version have on.
 	AnyPod bool `json:"anyPod,omitempty"`
+	// AnyAudience says that nodes may get tokens for any audience, of the service accounts of their pods.
+	AnyAudience bool `json:"anyAudience,omitempty"`
 	// Fits are other versions, with their gates, that the log does not contradict: the most likely first, not necessarily all.
 	Fits []string `json:"fits,omitempty"`
 	// Against counts the compared requests that contradict the version; Examples are some of their audit IDs.

@@ -183,9 +183,31 @@ func (p *Policy) LogsOfNodes(verb, resource string) bool {
 	if !strings.HasPrefix(resource, "nodes") {
 		q.namespace = "*"
 	}
+	return p.logs(q, p.askers(nodes))
+}
+
+// LogsOfOthers is LogsOfNodes for everybody but nodes: any user, and each user and group that the policy names.
+func (p *Policy) LogsOfOthers(verb, resource string) bool {
+	who := slices.DeleteFunc(p.anybody(), func(u user.Info) bool {
+		return nodeid.Resembles(u.GetName(), u.GetGroups())
+	})
+	return p.logs(question{verbs: verb, resource: resource, namespace: "*"}, who)
+}
+
+// LogsReviews reports whether the policy logs each review of what a user may do, whoever asks for it, but for programs of the control plane.
+func (p *Policy) LogsReviews() bool {
+	who := slices.DeleteFunc(p.anybody(), func(u user.Info) bool {
+		return u.GetName() == user.APIServerUser || strings.HasPrefix(u.GetName(), nodeid.ComponentPrefix)
+	})
+	return p.logs(question{verbs: "create", resource: "subjectaccessreviews.authorization.k8s.io"}, who) &&
+		p.logs(question{verbs: "create", resource: "localsubjectaccessreviews.authorization.k8s.io", namespace: "*"}, who)
+}
+
+// logs reports whether each request of the question is in the log with its decision once it has ended, whoever of the users makes it.
+func (p *Policy) logs(q question, who []user.Info) bool {
 	_, named := p.named()
 	all := true
-	ask([]question{q}, p.askers(nodes), append([]string{anyNamespace, systemNamespace}, named...), func(a *asked) {
+	ask([]question{q}, who, append([]string{anyNamespace, systemNamespace}, named...), func(a *asked) {
 		_, lost := p.decided(&a.attrs)
 		all = all && !always(lost)
 	})

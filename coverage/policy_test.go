@@ -1,6 +1,7 @@
 package coverage
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -284,5 +285,56 @@ func TestReadAgain(t *testing.T) {
 	write("rules:")
 	if p, err := other.Again(path); err == nil {
 		t.Errorf("of a text that is no policy: %+v", p)
+	}
+}
+
+// Of others than nodes a kind of request is logged only if it is of everybody whom the policy names, and of anybody else.
+func TestLogsOfOthers(t *testing.T) {
+	const metadata = "- level: Metadata\n"
+	for rules, want := range map[string]bool{
+		metadata: true,
+		"- level: None\n  resources: [{group: \"\", resources: [events]}]\n" + metadata:                         true,
+		"- level: None\n  userGroups: [\"system:nodes\"]\n" + metadata:                                          true,
+		"- level: None\n  users: [\"system:node:worker-1\"]\n" + metadata:                                       true,
+		"- level: None\n  users: [\"system:kube-scheduler\"]\n  verbs: [get]\n" + metadata:                      true,
+		"- level: None\n  users: [\"system:kube-scheduler\"]\n" + metadata:                                      false,
+		"- level: None\n  userGroups: [\"system:serviceaccounts\"]\n" + metadata:                                false,
+		"- level: None\n  userGroups: [\"system:serviceaccounts:ci\"]\n" + metadata:                             false,
+		"- level: None\n  namespaces: [ci]\n" + metadata:                                                        false,
+		"- level: None\n  resources: [{group: \"\", resources: [\"pods/*\"]}]\n" + metadata:                     false,
+		"- level: Metadata\n  userGroups: [\"system:nodes\"]\n":                                                 false,
+		"- level: Metadata\n  omitStages: [ResponseComplete]\n  users: [jane]\n" + metadata:                     false,
+		"- level: Metadata\n  resources: [{group: \"\", resources: [pods, \"pods/binding\"]}]\n- level: None\n": true,
+	} {
+		p, err := ParsePolicy([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n" + rules))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.LogsOfOthers("create", "pods/binding"); got != want {
+			t.Errorf("%s: %t", rules, got)
+		}
+	}
+}
+
+// Reviews are logged if those of everybody are, but for programs of the control plane, of which it is known what they ask.
+func TestLogsReviews(t *testing.T) {
+	const metadata = "- level: Metadata\n"
+	const reviews = "  resources: [{group: authorization.k8s.io, resources: [%s]}]\n"
+	for rules, want := range map[string]bool{
+		metadata: true,
+		"- level: None\n  users: [\"system:kube-scheduler\", \"system:kube-controller-manager\", \"system:apiserver\"]\n" + metadata: true,
+		"- level: None\n  users: [\"system:serviceaccount:monitoring:proxy\"]\n" + metadata:                                          false,
+		"- level: None\n  userGroups: [\"system:serviceaccounts\"]\n" + metadata:                                                     false,
+		"- level: None\n" + fmt.Sprintf(reviews, "subjectaccessreviews") + metadata:                                                  false,
+		"- level: None\n" + fmt.Sprintf(reviews, "localsubjectaccessreviews") + metadata:                                             false,
+		"- level: None\n" + fmt.Sprintf(reviews, "selfsubjectaccessreviews") + metadata:                                              true,
+	} {
+		p, err := ParsePolicy([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n" + rules))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.LogsReviews(); got != want {
+			t.Errorf("%s: %t", rules, got)
+		}
 	}
 }

@@ -11,14 +11,16 @@ import (
 )
 
 // The first byte of each value is the version of its form. Until the second one nobody looked for acts, until the third one not for which pods they were, until
-// the fourth one not for gets of Nodes, until the fifth one not for how watches begin and end, and until the sixth one all watches were in the first lane.
+// the fourth one not for gets of Nodes, until the fifth one not for how watches begin and end, until the sixth one all watches were in the first lane, and until
+// the seventh one nobody looked for who brings pods or asks for reviews.
 const (
 	withoutActs  = 1
 	withoutPods  = 2
 	withoutLooks = 3
 	withoutSpans = 4
 	withoutLanes = 5
-	codecVersion = 6
+	withoutComes = 6
+	codecVersion = 7
 )
 
 // Kind says what a record is about.
@@ -260,8 +262,13 @@ func lanesOf(version byte) Laned {
 	return allLaned
 }
 
-func (s *SourceHour) parts() []*Parts {
-	return []*Parts{&s.Requests, &s.Undecided, &s.ByNode, &s.ByRBAC, &s.ByOther, &s.Refused}
+// parts are all sets of parts, those that former forms lack at the end.
+func (s *SourceHour) parts(version byte) []*Parts {
+	all := []*Parts{&s.Requests, &s.Undecided, &s.ByNode, &s.ByRBAC, &s.ByOther, &s.Refused, &s.Came[0], &s.Came[1], &s.Reviewed}
+	if version <= withoutComes {
+		return all[:len(all)-int(Comings)-1]
+	}
+	return all
 }
 
 func (n *NodeHour) merge(o *NodeHour) {
@@ -290,8 +297,9 @@ func (s *ServerHour) merge(o *ServerHour) {
 }
 
 func (s *SourceHour) merge(o *SourceHour) {
-	for i, p := range o.parts() {
-		s.parts()[i].add(*p)
+	all := s.parts(codecVersion)
+	for i, p := range o.parts(codecVersion) {
+		all[i].add(*p)
 	}
 	for i, word := range o.Pods {
 		s.Pods[i] |= word
@@ -373,7 +381,7 @@ func (s *ServerHour) decode(d *decoder) {
 func (s *SourceHour) append(dst []byte) []byte { return s.appendAs(dst, codecVersion) }
 
 func (s *SourceHour) appendAs(dst []byte, version byte) []byte {
-	dst = appendParts(dst, s.parts())
+	dst = appendParts(dst, s.parts(version))
 	if version <= withoutPods {
 		return dst
 	}
@@ -383,9 +391,14 @@ func (s *SourceHour) appendAs(dst []byte, version byte) []byte {
 	return dst
 }
 
-// decode reads a record. Where nobody looked for pods, none is missed.
+// decode reads a record. Where nobody looked for pods, or for who brings them, none is missed; where nobody looked for reviews, there may have been some.
 func (s *SourceHour) decode(d *decoder, version byte) {
-	d.parts(s.parts())
+	d.parts(s.parts(version))
+	for i := range s.Came {
+		if version <= withoutComes {
+			s.Came[i], s.Reviewed = allParts, allParts
+		}
+	}
 	for i := range s.Pods {
 		if s.Pods[i] = math.MaxUint64; version > withoutPods {
 			s.Pods[i] = d.most(math.MaxUint64)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
@@ -97,6 +98,22 @@ func (a Act) String() string {
 	return [...]string{"patch nodes/status", "get pods", "patch pods/status", "create serviceaccounts/token", "delete pods", "get nodes", "unknown"}[min(a, Acts)]
 }
 
+// Coming is a request that brings a pod to a node, and that no node makes: NodeRestriction lets nodes make only the mirrors of static pods.
+type Coming uint8
+
+// The requests that bring pods: somebody makes the pod, and the scheduler binds it to a node unless it was made for one.
+const (
+	ComingMade Coming = iota
+	ComingBound
+	// Comings is how many there are.
+	Comings
+)
+
+// String returns the verb and the resource.
+func (c Coming) String() string {
+	return [...]string{"create pods", "create pods/binding", "unknown"}[min(c, Comings)]
+}
+
 // mark is an entry's key and whether it changed since it was last handed out.
 type mark struct {
 	kind  Kind
@@ -148,6 +165,11 @@ type SourceHour struct {
 	// Requests are the parts with any answered request of a node, Undecided those in which a node renewed its own Lease and the event has no decision.
 	Requests, Undecided              Parts
 	ByNode, ByRBAC, ByOther, Refused Parts
+	// Came are the parts in which somebody who is no node made each of those requests.
+	Came [Comings]Parts
+	// Reviewed are the parts in which somebody asked for a review of what another user may do, whose body tells who and what. What kubelets and other programs of
+	// Kubernetes' own ask is known.
+	Reviewed Parts
 	// Pods are the pods for which kubelets did something.
 	Pods Pods
 }
@@ -395,6 +417,32 @@ func (l *Ledger) DidFor(act Act, namespace, name string, first, last Hour) bool 
 		}
 		for _, s := range b.sources {
 			if word, bit := s.Pods.place(act, namespace, name); *word&bit != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Reviewed reports whether somebody asked for a review of access in one of the parts of hours from one time to another.
+func (l *Ledger) Reviewed(from, to time.Time) bool {
+	return l.anySource(from, to, func(s *SourceHour) Parts { return s.Reviewed })
+}
+
+// Came reports whether somebody who is no node made such a request in one of the parts of hours from one time to another.
+func (l *Ledger) Came(c Coming, from, to time.Time) bool {
+	return l.anySource(from, to, func(s *SourceHour) Parts { return s.Came[c] })
+}
+
+// anySource reports whether one of the parts of hours from one time to another is in the sets that of chooses.
+func (l *Ledger) anySource(from, to time.Time, of func(*SourceHour) Parts) bool {
+	for at := from.Truncate(PartLength); !at.After(to); at = at.Add(PartLength) {
+		b := l.books[HourOf(at)]
+		if b == nil {
+			continue
+		}
+		for _, s := range b.sources {
+			if of(s).Has(at) {
 				return true
 			}
 		}

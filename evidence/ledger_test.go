@@ -440,3 +440,99 @@ func TestForget(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Who brings pods is known if he is no node, whoever he acts as, and not by the word of nodes; where a program that wrote a record did not look, nothing is missed.
+func TestComings(t *testing.T) {
+	h := HourOf(noon)
+	of := func(sub string, change func(*audit.Event)) seen {
+		s := request("", "create", "", "pods", "shop", "", noon).change(func(ev *audit.Event) {
+			ev.User, ev.ObjectRef.Subresource, ev.Code = audit.User{Username: "system:serviceaccount:kube-system:job-controller", Groups: []string{"system:serviceaccounts"}}, sub, 201
+		}).change(change)
+		s.o = Origin{}
+		return s
+	}
+	same := func(*audit.Event) {}
+	node := request("worker-1", "create", "", "pods", "shop", "web", noon)
+	for name, c := range map[string]struct {
+		s    seen
+		want [Comings]Parts
+	}{
+		"a pod":                   {of("", same), [Comings]Parts{ComingMade: partOf(noon)}},
+		"a binding":               {of("binding", same), [Comings]Parts{ComingBound: partOf(noon)}},
+		"an eviction":             {of("eviction", same), [Comings]Parts{}},
+		"another group's":         {of("", func(ev *audit.Event) { ev.ObjectRef.APIGroup = "example.com" }), [Comings]Parts{}},
+		"an update":               {of("", func(ev *audit.Event) { ev.Verb = "update" }), [Comings]Parts{}},
+		"a pod, as somebody":      {of("", func(ev *audit.Event) { ev.IsImpersonated = true }), [Comings]Parts{ComingMade: partOf(noon)}},
+		"a pod, refused":          {of("", func(ev *audit.Event) { ev.Code = 403 }), [Comings]Parts{}},
+		"a pod that came in":      {of("", func(ev *audit.Event) { ev.Stage = audit.StageRequestReceived }), [Comings]Parts{}},
+		"a node":                  {node, [Comings]Parts{}},
+		"a node out of place":     {of("", func(ev *audit.Event) { ev.User.Username = "system:node:worker-9" }), [Comings]Parts{}},
+		"a member of its group":   {of("", func(ev *audit.Event) { ev.User.Groups = []string{"system:nodes"} }), [Comings]Parts{}},
+		"an API server by itself": {of("", func(ev *audit.Event) { ev.User.Username = serverUser }), [Comings]Parts{}},
+	} {
+		l := ledgerOf(New(), c.s)
+		copied := New()
+		exchange(t, l, copied, true)
+		for _, l := range []*Ledger{l, copied} {
+			var got [Comings]Parts
+			if s := l.Source("", h); s != nil {
+				got = s.Came
+			}
+			if got != c.want {
+				t.Errorf("%s: %b", name, got)
+			}
+			for of := range Comings {
+				if in := l.Came(of, noon.Add(-time.Hour), noon.Add(time.Hour)); in != (c.want[of] != 0) || l.Came(of, noon.Add(PartLength), noon.Add(time.Hour)) {
+					t.Errorf("%s: %s %t", name, of, in)
+				}
+			}
+		}
+	}
+	old, l := &SourceHour{Requests: partOf(noon)}, New()
+	if err := l.Put(Key{Kind: KindSource, Hour: h}, old.appendAs([]byte{withoutComes}, withoutComes)); err != nil {
+		t.Fatal(err)
+	}
+	if !l.Came(ComingMade, noon, noon) || !l.Came(ComingBound, noon.Add(50*time.Minute), noon.Add(50*time.Minute)) {
+		t.Error("something is missed where nobody looked for it")
+	}
+}
+
+// Who asks for reviews is noted, nodes' programs included, but for whom it is known what they ask. Where nobody looked, there may have been some.
+func TestReviews(t *testing.T) {
+	h := HourOf(noon)
+	of := func(change func(*seen)) seen {
+		s := request("", "create", "authorization.k8s.io", "subjectaccessreviews", "", "", noon)
+		s.ev.User, s.o = audit.User{Username: "system:serviceaccount:monitoring:proxy"}, Origin{}
+		change(&s)
+		return s
+	}
+	for name, c := range map[string]struct {
+		s    seen
+		want bool
+	}{
+		"a service account":      {of(func(*seen) {}), true},
+		"in a namespace":         {of(func(s *seen) { s.ev.ObjectRef.Resource = "localsubjectaccessreviews" }), true},
+		"about itself":           {of(func(s *seen) { s.ev.ObjectRef.Resource = "selfsubjectaccessreviews" }), false},
+		"refused":                {of(func(s *seen) { s.ev.Code = 403 }), false},
+		"a node's program":       {of(func(s *seen) { s.o = Origin{Node: "worker-1"} }), true},
+		"a kubelet":              {of(func(s *seen) { s.o = Origin{Node: "worker-1", Kubelet: true} }), false},
+		"the controller manager": {of(func(s *seen) { s.ev.User.Username = "system:kube-controller-manager" }), false},
+		"an API server":          {of(func(s *seen) { s.ev.User.Username = serverUser }), false},
+	} {
+		l := ledgerOf(New(), c.s)
+		copied := New()
+		exchange(t, l, copied, true)
+		for _, l := range []*Ledger{l, copied} {
+			if l.Reviewed(noon, noon) != c.want || l.Reviewed(noon.Add(PartLength), noon.Add(time.Hour)) {
+				t.Errorf("%s: %t", name, !c.want)
+			}
+		}
+	}
+	old, l := &SourceHour{Requests: partOf(noon)}, New()
+	if err := l.Put(Key{Kind: KindSource, Hour: h}, old.appendAs([]byte{withoutComes}, withoutComes)); err != nil {
+		t.Fatal(err)
+	}
+	if !l.Reviewed(noon, noon) {
+		t.Error("nobody asked where nobody looked")
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
 // Origin says where an event comes from.
@@ -37,7 +38,17 @@ const (
 // Observe takes in an event of any stage. It keeps nothing of the event. Requests by impersonation show nothing about the node and are passed over.
 func (l *Ledger) Observe(ev *audit.Event, o Origin) {
 	at := ev.RequestReceived
-	if ev.Stage == audit.StageRequestReceived || ev.IsImpersonated || at.IsZero() {
+	if ev.Stage == audit.StageRequestReceived || at.IsZero() {
+		return
+	}
+	if o.Node == "" && audit.BringsPod(ev) {
+		l.coming(ev, o)
+		return
+	}
+	if audit.AsksReview(ev) {
+		l.review(ev, o)
+	}
+	if ev.IsImpersonated {
 		return
 	}
 	lease := ev.ObjectRef.Resource == "leases" && ev.ObjectRef.APIGroup == leaseGroup && ev.ObjectRef.Subresource == ""
@@ -86,6 +97,39 @@ func (l *Ledger) Observe(ev *audit.Event, o Origin) {
 	}
 	if changed {
 		l.touch(&n.mark)
+	}
+}
+
+// coming takes in that somebody brings a pod, under whatever name he acts: who drops events of users does so by who they are.
+func (l *Ledger) coming(ev *audit.Event, o Origin) {
+	if refused(ev) || ev.User.Username == serverUser || nodeid.Resembles(ev.User.Username, ev.User.Groups) {
+		return
+	}
+	b := l.book(HourOf(ev.RequestReceived))
+	if b == nil {
+		return
+	}
+	of := ComingMade
+	if ev.ObjectRef.Subresource != "" {
+		of = ComingBound
+	}
+	if s := l.source(b, o.Source); s != nil && s.Came[of].add(partOf(ev.RequestReceived)) {
+		l.touch(&s.mark)
+	}
+}
+
+// review takes in that somebody asks what another user may do. Programs of the control plane ask about who gets their paths, kubelets about who asks them.
+func (l *Ledger) review(ev *audit.Event, o Origin) {
+	name := ev.User.Username
+	if refused(ev) || o.Kubelet || name == serverUser || strings.HasPrefix(name, nodeid.ComponentPrefix) {
+		return
+	}
+	b := l.book(HourOf(ev.RequestReceived))
+	if b == nil {
+		return
+	}
+	if s := l.source(b, o.Source); s != nil && s.Reviewed.add(partOf(ev.RequestReceived)) {
+		l.touch(&s.mark)
 	}
 }
 

@@ -197,6 +197,24 @@ func (e *eval) refersToOld(spec *podBodySpec) Answer {
 	return allowed()
 }
 
+// BeyondStatic is what the body of a pod that a node creates names, and no static pod can use in any version: its kubelet has no object of the API for it. The plugin of
+// Kubernetes 1.34 refuses that, earlier ones do not refuse all of it. It is empty for nothing, and where there is no body.
+func BeyondStatic(body []byte) string {
+	var pod podBody
+	if !decode(body, &pod) {
+		return ""
+	}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return "resourceclaims"
+	}
+	for _, v := range pod.Spec.Volumes {
+		if what, _ := v.refersTo(); what == refersWords["ephemeral"] || what == projectedWords["serviceAccountToken"] || what == projectedWords["podCertificate"] {
+			return what
+		}
+	}
+	return ""
+}
+
 func (s *podBodySpec) containers(f func(*containerBody) bool) bool {
 	for _, list := range [][]containerBody{s.InitContainers, s.Containers, s.EphemeralContainers} {
 		for i := range list {

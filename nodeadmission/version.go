@@ -129,6 +129,9 @@ func (v *Version) SetGate(name string, value bool) error {
 	return fmt.Errorf("NodeRestriction does not depend on feature gate %q, but on %s", name, strings.Join(GateNames(), ", "))
 }
 
+// AnyAudience reports whether a node gets tokens for whatever audience it asks for, of the service accounts of its pods.
+func (v *Version) AnyAudience() bool { return !v.gates.nodeAudience }
+
 // certainty says whether a version has a check.
 type certainty uint8
 

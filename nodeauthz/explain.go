@@ -124,16 +124,26 @@ func (a *Authorizer) RaceDetail(attrs authorizer.Attributes, t time.Time) string
 
 // RaceDistance returns how far from t the nearest change is that makes the answer a race; false if it is none within the skew.
 func (a *Authorizer) RaceDistance(attrs authorizer.Attributes, t time.Time) (time.Duration, bool) {
-	answer := a.Decide(attrs, t)
-	node, isNode := NodeIdentity(attrs.GetUser())
-	if !answer.Race || !isNode {
+	if !a.Decide(attrs, t).Race {
 		return 0, false
 	}
+	after, is := a.NearestChange(attrs, t)
+	return after.Abs(), is
+}
+
+// NearestChange returns how long after t, or before it if that is negative, a path to the node begins or ends that makes the answer at t another one. It looks as far
+// as the state goes; false if there is none, or the request is not a node's.
+func (a *Authorizer) NearestChange(attrs authorizer.Attributes, t time.Time) (after time.Duration, is bool) {
+	node, isNode := NodeIdentity(attrs.GetUser())
+	if !isNode {
+		return 0, false
+	}
+	allowed := a.Decide(attrs, t).Verdict == Allow
 	q := a.question(node, attrs)
 	a.graph.mu.RLock()
 	defer a.graph.mu.RUnlock()
-	p, after, _ := raceEdge(a.graph.ownPaths(&q, node, true, a.of), unixNano(t), answer.Verdict == Allow)
-	return max(time.Duration(after), -time.Duration(after)), p != nil
+	p, nanos, _ := raceEdge(a.graph.ownPaths(&q, node, true, a.of), unixNano(t), allowed)
+	return time.Duration(nanos), p != nil
 }
 
 // Missing says in words why an answer at t is Unknown. [Authorizer.MissingFor] is sure of it.

@@ -73,6 +73,7 @@ type Graph struct {
 	holes       [watchedKinds]Holes
 	cut         [watchedKinds]bool // the state ended where holes says that nothing is known since
 	ends        bool               // there is anything in cut
+	resumed     int64              // what began after it is known all the same; 0 for nothing
 	noNames     noNames
 }
 
@@ -90,6 +91,7 @@ type nodeRecord struct {
 	name   string
 	reason string // the reference's "no relationship" reason for this node, with the authorizer's name, made once
 	open   []tenureID
+	had    []placement // the namespaces of the pods that were bound to it
 }
 
 // vertex is an object, named by kind, namespace and name as in the reference: an object made again under its name is the same vertex.

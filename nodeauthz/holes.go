@@ -171,6 +171,13 @@ func (g *Graph) EndsAt(kind Kind, t time.Time) {
 	}
 }
 
+// ResumesAt says that a source tells again what comes to be after t: what it says of that is known, also where the state has ended.
+func (g *Graph) ResumesAt(t time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.resumed = unixNano(t)
+}
+
 // CoveredAgain takes UncoveredSince and EndsAt back: what happened since then is known by now, or was given to Uncovered.
 func (g *Graph) CoveredAgain(kind Kind) {
 	if k, ok := watchedOf(kind); ok {
@@ -190,7 +197,7 @@ func (g *Graph) doubted(kind Kind, spans []span, w *window) bool {
 	}
 	k := watchedAs(kind)[0]
 	if g.cut[k] && w.t > g.holes[k].since {
-		return true
+		return g.resumed == 0 || !slices.ContainsFunc(spans, func(s span) bool { return g.resumed < s.plo && s.clo <= w.t && w.t < s.chi })
 	}
 	h, unseen := g.holes[k].touch(w.t, w.t)
 	short := h.to <= satAdd(h.from, max(w.hi-w.lo, int64(time.Second))) // the change is near: a race

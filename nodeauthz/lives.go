@@ -120,6 +120,7 @@ func (g *Graph) begins(id tenureID) {
 	if l := g.livesOf(r.vertex); l != nil {
 		l.from = max(l.from, r.from.at)
 	}
+	g.placed(id)
 }
 
 // eachNamed calls f for the vertex's tenures of the UID and for those of which it is not known, of an unknown UID for all, until f returns false. It may

@@ -93,6 +93,7 @@ func (g *Graph) adopt(id tenureID, u uid, node nodeID) {
 	if r.node == 0 {
 		g.dropRef(r.vertex, ref{tenure: id})
 		r.node = node
+		g.placed(id)
 		g.addRef(r.vertex, ref{tenure: id, node: node})
 		r.open = true // its targets come with the observation that made it known
 		g.open++

@@ -70,6 +70,7 @@ func (g *Graph) beginTenure(vid vertexID, u uid, node nodeID, from boundary) ten
 		g.ended.add(r.to.late(), id)
 	}
 	g.addRef(vid, ref{tenure: id, node: node})
+	g.placed(id)
 	return id
 }
 
