@@ -122,6 +122,9 @@ func (k *committer) ended(err error) {
 	var fenced *tally.FencedError
 	switch {
 	case err == nil:
+		if !k.failing.IsZero() {
+			k.opt.Log.Info().Time("failedSince", k.failing).Msg("the store takes commits again")
+		}
 		c := k.under
 		k.under, k.retries, k.next, k.failing = nil, 0, now.Add(k.opt.CommitEvery), time.Time{}
 		k.spare = c.c.Evidence

@@ -55,12 +55,27 @@ func (j *Judgement) Reason() string {
 // RaceDistance is how far from the request the change of the state is that makes the verdict a race, where the API server's Node authorizer decided
 // otherwise; false where it did not.
 func (j *Judgement) RaceDistance() (time.Duration, bool) {
-	decided := func(v nodeauthz.Verdict) bool { return v == nodeauthz.Allow || v == nodeauthz.Deny }
-	ours, theirs := j.Answer.Verdict, j.Observed.NodeVerdict
-	if !j.IsNode || !j.Answer.Race || ours == theirs || !decided(ours) || !decided(theirs) {
+	if !j.Answer.Race || !j.otherwise() {
 		return 0, false
 	}
 	return j.node.RaceDistance(j.Attrs, j.Time)
+}
+
+// otherwise reports whether the API server's Node authorizer decided otherwise.
+func (j *Judgement) otherwise() bool {
+	decided := func(v nodeauthz.Verdict) bool { return v == nodeauthz.Allow || v == nodeauthz.Deny }
+	ours, theirs := j.Answer.Verdict, j.Observed.NodeVerdict
+	return j.IsNode && ours != theirs && decided(ours) && decided(theirs)
+}
+
+// ClockDistance is how far from the request the change of the state is by which the API server decided, outside of races, if it decided as one does whose clock differs
+// from that of the state: it knew a pod of the node already, or not any more. What it did not know yet is lag, and false.
+func (j *Judgement) ClockDistance() (time.Duration, bool) {
+	if j.Answer.Race || !j.otherwise() {
+		return 0, false
+	}
+	after, is := j.node.NearestChange(j.Attrs, j.Time)
+	return after.Abs(), is && (after > 0 || j.Answer.Verdict == nodeauthz.Deny)
 }
 
 // unordered reports whether the request's time is a whole second, and its verdict could be the API server's if times were cut: then the request, or a change that
@@ -354,11 +369,11 @@ func (j *Judge) grant(out *Judgement) {
 		out.Grant = KeptGrant(j.RBAC, j.Kept, out.Attrs, out.Time, out.Grant)
 	}
 	out.Spare = j.RBAC.AuthorizeWithout(out.Attrs, out.Time, rbac.Grant.ForNodes).Allowed
-	if !out.HasGrant || !out.JoinsBy() || rules.Stays(&out.Grant.Binding) {
+	if !out.HasGrant || !out.JoinsBy() || out.JoinsThrough(&out.Grant.Binding) {
 		return
 	}
-	// RBAC looks at ClusterRoleBindings first, and names one of those where kubeadm's RoleBinding gives the same.
-	out.Grant = grantOf(j.RBAC, out.Attrs, out.Time, func(g rbac.Grant) bool { return rules.Stays(&g.Binding) }, out.Grant)
+	// RBAC looks at ClusterRoleBindings first, and names one of those where the RoleBinding of kubeadm or k0s gives the same.
+	out.Grant = grantOf(j.RBAC, out.Attrs, out.Time, func(g rbac.Grant) bool { return out.JoinsThrough(&g.Binding) }, out.Grant)
 }
 
 // grantOf is a grant of some that allows the request, or other if there is none.

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,4 +135,37 @@ func TestImpersonationByNodes(t *testing.T) {
 		asNode("allow", `RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to Group "system:nodes"`)(ev)
 		ev.User.Groups = append(ev.User.Groups, "agents")
 	})
+}
+
+// An API server that knows a pod before the state does, or not any more, has another clock. One that does not know it yet lags.
+func TestClockDistance(t *testing.T) {
+	stream, g := newTestStream(t, "Node,RBAC", Options{}, func(*Judgement) error { return nil })
+	stamp := func(ms int) nodeauthz.Stamp { return nodeauthz.Stamp{Time: at(ms), Source: nodeauthz.SourceAudit} }
+	g.SetPod(&nodeauthz.Pod{Namespace: "shop", Name: "web", UID: "u", NodeName: "n1", Secrets: []string{"db"}}, stamp(10_000))
+	g.DeletePod("shop", "web", "u", stamp(60_000))
+	for _, c := range []struct {
+		ms       int
+		decision string
+		want     time.Duration
+		is       bool
+	}{
+		{8_000, "allow", 2 * time.Second, true},    // before the pod came
+		{8_000, "forbid", 0, false},                // they agree
+		{9_950, "allow", 0, false},                 // a race
+		{13_000, "forbid", 3 * time.Second, false}, // lag
+		{57_000, "forbid", 3 * time.Second, true},  // the pod is gone by that clock
+		{57_000, "allow", 0, false},
+		{64_000, "allow", 4 * time.Second, true}, // after it went
+	} {
+		reason := ""
+		if c.decision == "forbid" {
+			reason = "no"
+		}
+		ev := get("a", audit.StageResponseComplete, c.ms, c.decision, reason)
+		j := stream.sched.judge.Judge(&ev)
+		d, is := j.ClockDistance()
+		if is != c.is || is && (d-c.want).Abs() > 10*time.Millisecond {
+			t.Errorf("%d ms, %s: %s, %t; want %s, %t (%s)", c.ms, c.decision, d, is, c.want, c.is, j.Answer.Verdict)
+		}
+	}
 }

@@ -137,6 +137,11 @@ func (v *View) HadPod(namespace, name, node string, t time.Time) bool {
 	return v.PodWasOn(namespace, name, node, t.Add(-rules.ClockDoubt), t) || v.PodWasOn(namespace, name, node, v.heard(node, t), t)
 }
 
+// HadPodIn implements rules.State.
+func (v *View) HadPodIn(namespace, node string, t time.Time) bool {
+	return v.state.Graph.HadPodIn(namespace, node, t)
+}
+
 // heard is since when the node's kubelet may not have heard of what happened: for as long as clocks may be wrong, and where the node was silent, since before that.
 func (v *View) heard(node string, t time.Time) time.Time {
 	if silent := v.SilentSince(node, t); !silent.IsZero() {
@@ -171,6 +176,11 @@ func (v *View) NodeAddressSets(name string, t time.Time) [][]string {
 
 // NodeAt implements rules.State.
 func (v *View) NodeAt(address string) string { return v.state.Nodes.At(address) }
+
+// NodesWith implements rules.State.
+func (v *View) NodesWith(address string, t time.Time) []string {
+	return v.state.Nodes.With(address, t)
+}
 
 // OnlyPulls implements rules.State.
 func (v *View) OnlyPulls(namespace, name string) bool {

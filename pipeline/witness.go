@@ -25,7 +25,7 @@ func (w *witness) see(ev *audit.Event) {
 		return
 	}
 	node, _ := nodeid.Of(ev.User.Username, ev.User.Groups)
-	if node == "" && ev.ObjectRef.Resource != "leases" {
+	if node == "" && ev.ObjectRef.Resource != "leases" && !audit.BringsPod(ev) && !audit.AsksReview(ev) {
 		return
 	}
 	w.ledger.Observe(ev, evidence.Origin{Node: node, Kubelet: node != "" && rules.IsKubelet(rules.Product(ev.UserAgent), w.judge.Memory.Kubelets)})

@@ -19,13 +19,16 @@ type nodeAgent struct {
 	does     func(r *Request) bool
 	// perhaps is for requests of which the log does not tell whether they are such; it may be nil.
 	perhaps func(r *Request) bool
+	// sparing says that it looks up nothing of what an API server serves, but for what does has.
+	sparing bool
 }
 
 // nodeAgents are the agents that are known. What another program does under their names, or they do beyond this, is a program that is no kubelet.
 //
 // GKE's gke-exec-auth-plugin is not among them: it requests the node's certificate with a bootstrap credential, not with the node's
 // (github.com/kubernetes/cloud-provider-gcp, cmd/gke-exec-auth-plugin/request.go). Nor is acr-nodemon of AKS (Azure/AKS#5370), which sends no user agent,
-// nor Bottlerocket's update operator, which has a service account (github.com/bottlerocket-os/bottlerocket-update-operator).
+// nor Bottlerocket's update operator, which has a service account (github.com/bottlerocket-os/bottlerocket-update-operator), nor the kubectl of MicroK8s, which
+// nothing distinguishes from any other (github.com/canonical/microk8s, scripts/kill-host-pods.py).
 var nodeAgents = []nodeAgent{
 	{
 		product: "kubectl", nodes: "aks-", provider: "AKS", does: annotatesItsNode,
@@ -61,6 +64,14 @@ var nodeAgents = []nodeAgent{
 	{
 		product: "kube-rbac-proxy", provider: "OpenShift (kube-rbac-proxy-crio)", does: reviews,
 		source: "github.com/openshift/machine-config-operator, 'templates/master/01-master-kubelet/_base/files/criometricsproxy.yaml'",
+	},
+	{
+		product: "aks-secure-tls-bootstrap-client", provider: "AKS", does: asksVersion, sparing: true,
+		source: "github.com/Azure/aks-secure-tls-bootstrap, client/internal/kubeconfig/validator.go",
+	},
+	{
+		product: "nodeadm", provider: "EKS Hybrid Nodes", does: looksAfterItsNode, sparing: true,
+		source: "github.com/aws/eks-hybrid, internal/node/validations.go and internal/kubernetes/validate.go",
 	},
 }
 
@@ -132,11 +143,36 @@ func ofRequests(a *authorizer.AttributesRecord) bool {
 // agentOf is the known agent that the request is an ordinary one of, or perhaps one of; nil if there is none.
 func agentOf(product string, r *Request) *nodeAgent {
 	for i := range nodeAgents {
-		if a := &nodeAgents[i]; a.product == program(product) && strings.HasPrefix(r.Node, a.nodes) && (a.does(r) || looksUp(r) || a.perhaps != nil && a.perhaps(r)) {
+		if a := &nodeAgents[i]; a.product == program(product) && strings.HasPrefix(r.Node, a.nodes) && (a.does(r) || !a.sparing && looksUp(r) || a.perhaps != nil && a.perhaps(r)) {
 			return a
 		}
 	}
 	return nil
+}
+
+// asksVersion reports whether the request asks for the version of the API server, by which the bootstrapping of AKS tries a certificate.
+func asksVersion(r *Request) bool {
+	return !r.Attrs.ResourceRequest && r.Attrs.Verb == "get" && r.Attrs.Path == "/version"
+}
+
+// looksAfterItsNode reports whether the request is one of nodeadm's for a hybrid node: it gets the node's own Node and lists the node's own pods before it is upgraded or
+// uninstalled, and tries the credential by the addresses of the API servers and a review of itself.
+func looksAfterItsNode(r *Request) bool {
+	a := r.Attrs
+	if !a.ResourceRequest || a.Subresource != "" {
+		return false
+	}
+	switch a.APIGroup + "/" + a.Resource {
+	case "/nodes":
+		return a.Verb == "get" && a.Name == r.Node
+	case "/pods":
+		return a.Verb == "list" && selectsOwn(r)
+	case "/endpoints":
+		return a.Verb == "get" && a.Namespace == "default" && a.Name == "kubernetes"
+	case "authentication.k8s.io/selfsubjectreviews":
+		return ofOneself(a)
+	}
+	return false
 }
 
 // annotatesItsNode reports whether the request reads or annotates the node's own Node.

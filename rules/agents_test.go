@@ -151,3 +151,64 @@ func TestMetricsProxyOfCRIO(t *testing.T) {
 		f(what, other, "10.0.0.1")
 	}
 }
+
+// The bootstrapping of AKS tries the kubelet's certificate by asking for the version, and does nothing else with it.
+//
+// Seen to fail where the client is not known, where it may look up more, and where any request of it is one of its own.
+func TestBootstrapOfAKS(t *testing.T) {
+	const low, other = `low: the credential of node worker-1 is used by "aks-secure-tls-bootstrap-client", a known agent of AKS`,
+		`high: the credential of node worker-1 is used by "aks-secure-tls-bootstrap-client", which is no kubelet`
+	w := neighbours{housed(3), map[string]string{"10.0.0.1": "worker-1", "10.0.0.2": "worker-2"}}
+	f := func(what, want, address string) {
+		const name = "aks-secure-tls-bootstrap-client"
+		newStory(t, w).f(what, want, does(what), agent(name+"/v0.0.0 (linux/amd64) kubernetes/$Format/"+name+"/0.1.0"), verdict(nodeauthz.Allow), code(200), comes(address))
+	}
+	f("get /version", low, "10.0.0.1")
+	f("get /version", other, "10.0.0.2")
+	f("get /version", strings.Replace(other, "high", "medium", 1), "203.0.113.9")
+	for _, what := range []string{"get /version/x", "post /version", "get /healthz", "get /api", "get /metrics", "get nodes worker-1", "list pods", "create certificatesigningrequests.certificates.k8s.io"} {
+		f(what, other, "10.0.0.1")
+	}
+	newStory(t, w).f("on Windows", strings.Replace(low, "client", "client.exe", 1), does("get /version"), agent("aks-secure-tls-bootstrap-client.exe/v0.0.0 (windows/amd64)"),
+		verdict(nodeauthz.Allow), code(200), comes("10.0.0.1"))
+}
+
+// nodeadm looks after a hybrid node of EKS with the kubelet's credential. Under its name, nothing else is excused: no other node and no pod of another one.
+//
+// Seen to fail where nodeadm is not known, where it may list the pods of any node, and where any request of it is one of its own.
+func TestHybridNodes(t *testing.T) {
+	const low, other = `low: the credential of node worker-1 is used by "nodeadm", a known agent of EKS Hybrid Nodes`, `high: the credential of node worker-1 is used by "nodeadm", which is no kubelet`
+	w := neighbours{housed(3), map[string]string{"10.0.0.1": "worker-1", "10.0.0.2": "worker-2"}}
+	nothing := func(*Request) {}
+	for _, c := range []struct {
+		what, want string
+		more       with
+	}{
+		{"get nodes worker-1", low, nothing},
+		{"list pods", low, selectsNode("worker-1")},
+		{"get endpoints default/kubernetes", low, nothing},
+		{"create selfsubjectreviews.authentication.k8s.io", low, nothing},
+		{"get nodes worker-1", other, comes("10.0.0.2")},
+		{"list pods", other, selectsNode("worker-2")},
+		{"list pods", other, nothing},
+		{"watch pods", other, selectsNode("worker-1")},
+		{"get pods shop/web", other, nothing},
+		{"delete pods shop/web", other, nothing},
+		{"create pods/eviction shop/web", other, nothing},
+		{"get nodes worker-2", other, nothing},
+		{"list nodes", other, nothing},
+		{"watch nodes worker-1", other, nothing},
+		{"patch nodes worker-1", other, nothing},
+		{"delete nodes worker-1", other, nothing},
+		{"get endpoints shop/kubernetes", other, nothing},
+		{"get endpoints default/web", other, nothing},
+		{"list endpoints default/", other, nothing},
+		{"create selfsubjectrulesreviews.authorization.k8s.io", other, nothing},
+		{"get configmaps shop/web", other, nothing},
+		{"get /version", other, nothing},
+	} {
+		newStory(t, w).f(c.what, c.want, does(c.what), agent("nodeadm/v0.0.0 (linux/amd64) kubernetes/$Format"), verdict(nodeauthz.Allow), code(200), comes("10.0.0.1"), c.more)
+	}
+	newStory(t, w).f("a secret", `critical: get secrets shop/db succeeded for "nodeadm", which is no kubelet, with the credential of node worker-1`,
+		does("get secrets shop/db"), agent("nodeadm/v0.0.0"), verdict(nodeauthz.Allow), code(200), comes("10.0.0.1"))
+}

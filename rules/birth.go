@@ -75,23 +75,23 @@ func bootstrapImpersonation() *Rule {
 		Name:     BootstrapImpersonation,
 		Severity: Critical,
 		Reasons: []ReasonDoc{
-			{Reason: LiveNodeSigned, Doc: "somebody else got a certificate of a node whose kubelet was running (critical)"},
+			{Reason: LiveNodeSigned, Doc: "somebody else got a certificate of a node whose kubelet was running, or used its old credential again (critical)"},
 			{Reason: LiveNodeAsked, Doc: "somebody else asked for a certificate of a node whose kubelet was running, and it is not signed (high)"},
-			{Reason: KnownNodeAgain, Doc: "somebody else asked for a certificate of a node that exists and was silent, as when it is made anew (low)"},
+			{Reason: KnownNodeAgain, Doc: "somebody else asked for a certificate of a node that exists, as when it is set up again (low)"},
 			{Reason: IssuedTwice, Doc: "two machines got a certificate of one node before its Node existed (medium)"},
 			{Reason: OtherNodeAsked, Doc: "a node asked for a certificate of another node (critical, or high if it was refused)"},
 			{Reason: RequestOdd, Doc: "a node or a bootstrap token asked for a certificate that is not a kubelet's (high, or medium)"},
 			{Reason: RequestOddSigned, Doc: "a certificate that is not a kubelet's was approved for a node or a bootstrap token (critical, or high)"},
 			{Reason: SecondAsked, Doc: "a node or a bootstrap token asked for a second certificate of a form that is known (low)"},
 			{Reason: SecondApproved, Doc: "a certificate of a known form was approved by somebody who is not known to do so (low)"},
-			{Reason: ApproverUnknown, Doc: "a certificate of a node was not approved by the controller (high)"},
-			{Reason: ApproverUnclear, Doc: "somebody else than the controller approved a request, and the log does not show which (low)"},
+			{Reason: ApproverUnknown, Doc: "a certificate of a node was not approved by the controller, or by another known approver (high)"},
+			{Reason: ApproverUnclear, Doc: "somebody else than the controller approved a request, and its event does not show which (low, or high)"},
 			{Reason: ApproverNode, Doc: "a node approved a certificate request (critical)"},
 			{Reason: ServingNames, Doc: "a kubelet's serving certificate has names that its Node does not have (medium, or high)"},
 			{Reason: CertificateMoved, Doc: "a certificate was first used from another address than it was requested from (medium)"},
-			{Reason: NodeMadeElsewhere, Doc: "a node's certificate made its Node anew from another address than the one it came from before (medium)"},
+			{Reason: NodeMadeElsewhere, Doc: "a node's certificate made its Node anew from another address than that of its machine before (medium, or low)"},
 			{Reason: CertificateNoBirth, Doc: "a node changed to a certificate that no request in the log asked for (low)"},
-			{Reason: TokenElsewhere, Doc: "a token of a service account that one node got is used from another node's address (high)"},
+			{Reason: TokenElsewhere, Doc: "a token of a service account that one node got is used from another node's address (high, or low)"},
 		},
 		Doc: `A credential of a node was issued to somebody else
 
@@ -101,8 +101,12 @@ use. The rule flags these cases:
 
 - Another user requests a client certificate of a node while the node's kubelet renews its Lease with its old credential: critical if the
   certificate was signed, high as long as it is not. The kubelet counts as running if one credential renewed the Lease in the 40 seconds
-  before and again 10 to 60 seconds after, or a certificate that the node asked for itself did so after. If the node was silent, or its old
-  credential is not used any more, somebody sets up the node again (low). The severity is also low if the user is in 'bootstrap.trusted'.
+  before and again 10 to 60 seconds after, or a certificate that the node asked for itself did so after. Otherwise the severity is low: it
+  can be that somebody sets up the node again. The severity is also low if the user is in 'bootstrap.trusted'.
+- The certificate of such a request was signed, and the node's kubelet uses a credential of before the request again, within 25 hours
+  (critical). A node that is set up again gets a new credential and never uses the old one: somebody else has the new one. The kubelet uses
+  a credential if it renews the Lease, or if a request with a kubelet's user agent succeeds. The first 10 to 20 seconds after the
+  certificate was signed do not count, because the clocks of API servers differ.
 - Two client certificates of a node are signed for requests from different addresses, and no Node of that name existed between the requests
   (medium). One of both may be somebody who knew the name of a machine that was about to join. Users in 'bootstrap.trusted', and addresses
   through which several nodes come, do not count.
@@ -113,22 +117,37 @@ use. The rule flags these cases:
   kubelets, the severity is medium, and high once the request is approved. It is low if the certificate has one of the forms below and the
   node's own name. The approval of such a request is no finding if a user who is named there, or one in 'bootstrap.trusted', approves it,
   and is low otherwise. A bootstrap token has no node of its own, so only users in 'bootstrap.trusted' may approve its requests.
-- Somebody else than kube-controller-manager or a user in 'bootstrap.trusted' approves a client certificate of a node (high). Somebody who
-  impersonates one of them counts as somebody else.
+- Somebody else than kube-controller-manager, one of the approvers below or a user in 'bootstrap.trusted' approves a client certificate of a
+  node (high). Somebody who impersonates one of them counts as somebody else. What the request is for is taken from all events of the same
+  object: from its creation, and from what a known approver or signer writes. What another approver's own event says of it does not count.
+  If its creation or its approval was too long for the log and no other event shows the request, the severity is high, too.
 - A node, or somebody who impersonates a node, approves any request (critical).
-- A serving certificate of a kubelet has names or addresses that its Node never had: medium, and high once it is approved if the state
-  covers the time of the request.
+- A serving certificate of a kubelet has names or addresses that are not its Node's: medium, and high once it is approved if the state
+  covers the time of the request. A name counts as the Node's if the Node has it for ten minutes, beginning ten minutes after the request
+  at the latest: whoever holds the node's credential can write it into the Node's status, and take it back. If the Node had an IP address
+  for a shorter time, the severity is medium. The names of services ('kubernetes', 'kubernetes.default', '*.svc', '*.svc.cluster.local'),
+  wildcards, and what another Node had first and has, never count. The kubelet of that other node must have sent a request since, and two
+  Nodes at most have the name.
 - A certificate is first used from another address than the address that it was requested from (medium).
 - A Node is made with a certificate that comes from another address than the one from which it renewed the Lease before, as after the Node
-  was deleted (medium). The key of a certificate stays on its machine: somebody has copied it, or the machine has another address.
+  was deleted (medium). A certificate that the node asked for itself counts as the ones before it. Renewals from another address count once
+  they came at a kubelet's rate in four minutes, twice in each, from nowhere else. Renewals of a time without a Node never count. The key of
+  a certificate stays on its machine: somebody has copied it, or the machine has another address.
 - A node changes to a certificate that no request in the log asked for, while requests in the log asked for others (low).
-- A token of a service account that one node got is used from the address of another node (high). This case needs the requests of service
+- A token of a service account that one node got is used from the address of another node (high). It is low for requests that only create
+  a TokenReview or a review of oneself: a service to which a pod logs in, such as Vault, may authenticate with the token of the pod. An
+  address that is no node's is no finding: a gateway or a proxy may have it. This case needs the requests of service
   accounts, which nodetrail reads only with 'nodetrail analyze --all-requests'. It also needs the annotation
   'authentication.kubernetes.io/issued-credential-id' of Kubernetes 1.30 and later.
 
 These forms of a second certificate are known:
 
 ` + secondsDoc() + `
+
+These users approve certificates of kubelets by a provider's default. Only the whole name counts. Whoever can act as one of them can have a
+certificate of any node:
+
+` + approversDoc() + `
 
 Each finding is about the user who made the request: the node whose credential was used, or another user. It is not about the node that is
 named in the certificate, in the name of the object or in the body, because the client chooses these names. There are three exceptions:
@@ -158,16 +177,30 @@ cordon and drain the node, then delete its Node. Rotate what its pods used, and 
 expires. Delete the bootstrap token, and find out where it was read.
 
 ## False positives
-Two machines with the same host name are reported, because each can act as the other.
+Two machines with the same host name are reported, because each can act as the other. That includes a machine that still runs, or is
+started again, after another one was set up under its name. It also includes a machine that was set up again and is then restored from a
+snapshot of before.
 
 A machine that is created again under its name, with another address, before its Node existed is reported as two machines.
 
 Before Kubernetes 1.32, the log has no ID of certificates. Then nodetrail distinguishes two users of a name by their addresses. Behind a
-load balancer, it cannot distinguish them.
+load balancer, it cannot distinguish them, and it does not find an old credential that is used again. Two addresses count as one machine
+if the Node has both, or if it has that of the request and its kubelet comes from a loopback address. The state must show that the Node
+had them for ten minutes, and no other Node or node may have them. So a machine that joins again from an address that its Node does not
+have, or from a loopback address, is flagged.
 
 If a log ends within a minute after the request, it does not show whether the old kubelet continued. Then the 40 seconds before decide.
 
-Behind a NAT with several addresses, the first use of a certificate can come from another address.
+Behind a NAT with several addresses, the first use of a certificate can come from another address. So can a Node that is made anew.
+
+A machine that gets another address while its Node is deleted makes its Node anew from there. So does one whose Node was deleted within
+four minutes after it moved. nodetrail knows the address of a certificate for as long as the log was followed, however long the Node is
+gone. An address of the other family (IPv6 in place of IPv4) counts as another machine, unless another node comes from that family, or a
+Node has an address of it. If more than 32,768 nodes are gone, nodetrail drops the oldest of them. From then on, a certificate whose address
+it does not know is flagged as well (low), if nodes request their certificates through the API.
+
+If two Nodes in a cluster report one address that is on both machines, such as that of a bridge, the serving certificate of the second one
+is flagged. If three Nodes or more report it, it is not.
 
 ## How to silence it
 List users that approve requests or ask for certificates of nodes in 'bootstrap.trusted' ('--bootstrap-trusted USER'). This does not apply
@@ -285,8 +318,8 @@ func oddity(s *Signing) string {
 // approval judges one that succeeded.
 func approval(r *Request, s *Signing, whole bool, m *Memory, f *Finding) bool {
 	by := r.Event.User.Username // who acts as the controller is not the controller
-	switch odd, second := oddity(s), secondOf(s); {
-	case whole && !s.Approved: // it is denied
+	switch {
+	case !s.Approved && !s.Absent: // it is denied
 		return false
 	case byNode(r):
 		f.Reason, f.Severity = ApproverNode, Critical
@@ -294,8 +327,22 @@ func approval(r *Request, s *Signing, whole bool, m *Memory, f *Finding) bool {
 	case strings.HasPrefix(by, nodeid.UserPrefix):
 		f.Reason, f.Severity = ApproverNode, Critical
 		f.Params = append(codes.Params{codes.Text(ParamUser, by)}, signed(r, s, whole)...)
+	case whole:
+		return approved(by, s, m.Bootstrap.Trusted, f)
+	case approvesNodes(by), slices.Contains(m.Bootstrap.Trusted, by):
+		return false
+	default: // the other events of the object may show it, see signingObjects
+		f.Reason, f.Severity = ApproverUnclear, Low
+		f.Params = codes.Params{codes.Text(ParamUser, by), codes.Text(ParamObject, codes.Bound(r.Event.ObjectRef.Name, maxAsked))}
+	}
+	return true
+}
+
+// approved judges the approval, by a user who is no node, of a request whose content is known.
+func approved(by string, s *Signing, trusted []string, f *Finding) bool {
+	switch odd, second := oddity(s), secondOf(s); {
 	case odd != "" && second != nil:
-		if second.approvedBy(by, s, m.Bootstrap.Trusted) {
+		if second.approvedBy(by, s, trusted) {
 			return false
 		}
 		f.Reason, f.Severity, f.Subject = SecondApproved, Low, plainNode(s.User)
@@ -306,11 +353,8 @@ func approval(r *Request, s *Signing, whole bool, m *Memory, f *Finding) bool {
 			f.Severity = High
 		}
 		f.Params = append(append(f.Params, codes.Text(ParamObject, odd)), s.subject()...)
-	case signs(by), slices.Contains(m.Bootstrap.Trusted, by), whole && (!s.Client() || !s.ofNode()):
+	case approvesNodes(by), slices.Contains(trusted, by), !s.Client() || !s.ofNode():
 		return false
-	case !whole:
-		f.Reason, f.Severity = ApproverUnclear, Low
-		f.Params = codes.Params{codes.Text(ParamUser, by), codes.Text(ParamObject, codes.Bound(r.Event.ObjectRef.Name, maxAsked))}
 	default:
 		f.Reason, f.Severity = ApproverUnknown, High
 		f.Params = append(codes.Params{codes.Text(ParamUser, by)}, s.subject()...)
@@ -392,7 +436,7 @@ func joins(r *Request) bool {
 	case "/nodes":
 		return a.Verb == "get"
 	case "/configmaps":
-		return r.JoinsBy() || a.Verb == "get" && (a.Namespace == kubeSystem && a.Name == "kube-proxy" || a.Namespace == "kube-public" && a.Name == "cluster-info")
+		return r.kubeadmConfig() || a.Verb == "get" && (a.Namespace == kubeSystem && a.Name == "kube-proxy" || a.Namespace == "kube-public" && a.Name == "cluster-info")
 	case "/secrets":
 		return a.Verb == "get" && a.Namespace == kubeSystem && a.Name == "kubeadm-certs"
 	}

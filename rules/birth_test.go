@@ -181,8 +181,8 @@ func TestBirth(t *testing.T) {
 	user := asking{cn: "dev", orgs: []string{"dev"}, signer: signerClient, user: "dev"}
 	f("a developer's", "", signing(t, user, "approval", "csr-1"), by("jane"))
 	f("by a node", `critical: user "system:node:worker-7" is a node and approved a certificate for CN="system:node:worker-1", O="system:nodes"`, signing(t, node, "approval", "csr-1"), as("system:node:worker-7", "system:nodes"))
-	f("by a patch", `low: user "jane" approved the certificate request "csr-1" in place of the controller; the log does not show what it is for`,
-		signing(t, node, "approval", "csr-1"), by("jane"), func(r *Request) { r.Event.RequestObject = []byte(`{"status":{}}`) })
+	f("by a patch", `low: user "jane" approved the certificate request "csr-1" in place of the controller; this event does not show what it is for`,
+		signing(t, node, "approval", "csr-1"), by("jane"), patched(`{"status":{"conditions":[{"type":"Approved","status":"True"}]}}`))
 	f("by the controller, without a body", "", signing(t, node, "approval", "csr-1"), func(r *Request) { r.Event.RequestObject = nil })
 	f("a creation without a body", "", signing(t, other, "", "csr-1"), func(r *Request) { r.Event.RequestObject = nil })
 }
@@ -271,7 +271,7 @@ func TestBirthOfLiveNode(t *testing.T) {
 			b.ask(at, a, "evil", "10.9.9.9")
 		})
 	}
-	const again = "low: " + asked + `, which exists and does not use its old credential any more, from `
+	const again = "low: " + asked + `, which exists, as when somebody sets it up again, from `
 	f("without credential IDs, from the same address", []string{again + "10.0.0.1"}, nil, func(b *births) {
 		b.lives("worker-1", 0, 1200, "", "10.0.0.1")
 		b.ask(600, a, "new", "10.0.0.1")

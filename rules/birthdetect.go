@@ -2,15 +2,16 @@ package rules
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/codes"
-	"github.com/nodetrail/nodetrail/internal/nodeid"
 )
 
 // birthReader is a detector that is shown requests about certificates and requests with tokens, whoever makes them.
@@ -64,7 +65,10 @@ type birthDetector struct {
 	// proven is the first step in which a certificate was used that a request in the log asked for; 0 for none.
 	proven int64
 	done   int64
+	gone   goneNodes
+	kubeletNames
 	birthMemory
+	objects signingObjects
 	dropping
 }
 
@@ -74,6 +78,10 @@ type birthNode struct {
 	address string // as the latest request had it
 	last    *holder
 	holders []*holder
+	// open are renewals of the Lease that are not taken in, in no order; crowded is the latest minute of which there were too many.
+	open    []renewals
+	crowded int64
+	dwelling
 }
 
 // holder is a credential of a node, or where its ID is not in the log the address that it is used from.
@@ -83,13 +91,13 @@ type holder struct {
 	First   time.Time `json:"f"`
 	Audit   string    `json:"u"`
 	Last    int64     `json:"l"`
-	// Renewed are the steps in which it renewed the Lease; the lowest bit is Step.
-	Renewed uint64 `json:"r"`
-	Step    int64  `json:"s"`
-	// Home is where it renewed the Lease from last, since when, and Was where it did so before that.
-	Home  string    `json:"h,omitempty"`
-	Since time.Time `json:"hs,omitzero"`
-	Was   string    `json:"w,omitempty"`
+	// Those in which it renewed the Lease.
+	steps
+	// Came are those in which a kubelet used it.
+	Came steps `json:"c,omitzero"`
+	// Kept is the last step for which the node must not forget it: its use would show that nobody set up the node again.
+	Kept int64 `json:"k,omitempty"`
+	dwelling
 }
 
 // birth is a certificate request.
@@ -110,7 +118,11 @@ type birth struct {
 	// Judged says that the request was judged, as not signed if Waits.
 	Judged bool `json:"j,omitempty"`
 	Waits  bool `json:"w,omitempty"`
-	slot   int
+	// Doubt says that the Node had names of it for a short time only, which may stay.
+	Doubt bool `json:"d,omitempty"`
+	// Old are the node's credentials of before, as long as it is open whether somebody set up the node again.
+	Old  []string `json:"o,omitempty"`
+	slot int
 }
 
 // issue is a certificate that a request in the log asked for.
@@ -119,15 +131,18 @@ type issue struct {
 	Node    string `json:"n"`
 	Address string `json:"a,omitempty"`
 	Used    bool   `json:"u,omitempty"`
-	// At is when it was requested by somebody who is no node; else zero.
-	At   time.Time `json:"t,omitzero"`
+	// At is when it was requested by somebody who is no node, and not trusted; else zero. Given says that somebody who is trusted requested it.
+	At    time.Time `json:"t,omitzero"`
+	Given bool      `json:"g,omitempty"`
+	// Own is when the node requested it itself; else zero.
+	Own  time.Time `json:"o,omitzero"`
 	slot int
 }
 
 // mint is a token of a service account that a node got.
 type mint struct {
 	node string
-	told bool
+	told [2]bool // of any use, and of one that only reviews
 }
 
 type firstUse struct {
@@ -141,16 +156,24 @@ type tokenUse struct {
 	at                   time.Time
 }
 
-type tokenPlace struct{ id, address string }
+// tokenPlace is where a token is used, for a review alone or for anything else.
+type tokenPlace struct {
+	id, address string
+	reviews     bool
+}
 
 func newBirthDetector(o DetectorOptions) Detector {
 	return &birthDetector{
-		opt: o.Bootstrap, nodes: map[string]*birthNode{}, open: map[string]*birth{}, owners: newLatest[addressOwner](8 * MaxNodes),
-		issued: newLatest[issue](maxIssued), joins: newLatest[issue](MaxNodes), minted: newLatest[mint](8 * MaxNodes), uses: map[tokenPlace]*tokenUse{}, ownersTold: map[string]struct{}{}, birthMemory: newBirthMemory(),
+		opt: o.Bootstrap, nodes: map[string]*birthNode{}, open: map[string]*birth{}, owners: newLatest[addressOwner](8 * MaxNodes), gone: newGoneNodes(),
+		issued: newLatest[issue](maxIssued), joins: newLatest[issue](MaxNodes), minted: newLatest[mint](8 * MaxNodes), uses: map[tokenPlace]*tokenUse{},
+		ownersTold: map[string]struct{}{}, kubeletNames: kubeletNames{o.Kubelets}, birthMemory: newBirthMemory(), objects: newSigningObjects(),
 	}
 }
 
-func (d *birthDetector) configure(o DetectorOptions) { d.opt = o.Bootstrap }
+func (d *birthDetector) configure(o DetectorOptions) {
+	d.opt = o.Bootstrap
+	d.kubeletNames.configure(o)
+}
 
 // follow implements follower: it learns with which credentials and from which addresses a node comes, and when its Lease is renewed.
 func (d *birthDetector) follow(r *Request, f *followed, step int64, _ State) {
@@ -165,6 +188,9 @@ func (d *birthDetector) follow(r *Request, f *followed, step int64, _ State) {
 				return
 			}
 			n = &birthNode{name: f.name}
+			if x := d.gone.all[n.name]; x != nil {
+				n.dwelling = x.dwelling
+			}
 			d.nodes[n.name] = n
 		}
 		f.birth = n
@@ -184,11 +210,14 @@ func (d *birthDetector) follow(r *Request, f *followed, step int64, _ State) {
 		h.First, h.Audit, h.Address = r.Time, strings.Clone(r.Event.AuditID), n.address
 	}
 	h.Last = max(h.Last, step)
-	switch a := r.Attrs; a.Resource {
+	a := r.Attrs
+	renews := a.Resource == "leases" && a.APIGroup == "coordination.k8s.io" && a.Namespace == "kube-node-lease" && writes(a.Verb) && r.Succeeded()
+	d.came(h, r, step, renews)
+	switch a.Resource {
 	case "leases":
-		if a.APIGroup == "coordination.k8s.io" && a.Namespace == "kube-node-lease" && writes(a.Verb) && r.Succeeded() {
-			h.renewed(step)
-			h.lives(n.address, r.Time)
+		if renews {
+			h.note(step)
+			n.renew(h, r.Time)
 		}
 	case "nodes":
 		if a.APIGroup == "" && a.Subresource == "" && r.Event.Code == http.StatusCreated && strings.HasPrefix(id, certCredential) && len(d.made) < maxFirstUses {
@@ -209,40 +238,23 @@ func (d *birthDetector) holder(n *birthNode, r *Request, id, address string) *ho
 		}
 	}
 	if len(n.holders) >= maxHolders {
-		oldest := slices.MinFunc(n.holders, func(a, b *holder) int { return cmp.Or(cmp.Compare(a.Last, b.Last), strings.Compare(a.ID, b.ID)) })
+		// Whoever has a node's credential gets as many certificates as he wants: those with which a kubelet lived stay.
+		step := stepOf(r.Time)
+		oldest := slices.MinFunc(n.holders, func(a, b *holder) int {
+			return cmp.Or(a.kept(step)-b.kept(step), cmp.Compare(a.Lived/livesFor, b.Lived/livesFor), cmp.Compare(a.Last, b.Last), strings.Compare(a.ID, b.ID))
+		})
 		n.holders = slices.DeleteFunc(n.holders, func(h *holder) bool { return h == oldest })
 	}
 	h := &holder{Address: n.address, First: r.Time, Audit: strings.Clone(r.Event.AuditID)}
 	if len(id) <= maxRemembered {
 		h.ID = strings.Clone(id)
+		h.dwelling = d.gone.home(n.name, id)
 	}
 	n.holders = append(n.holders, h)
 	if strings.HasPrefix(id, certCredential) && len(d.first) < maxFirstUses {
 		d.first = append(d.first, firstUse{n, h})
 	}
 	return h
-}
-
-// renewed notes a renewal of the Lease.
-func (h *holder) renewed(step int64) {
-	switch d := step - h.Step; {
-	case h.Renewed == 0 || d >= 64:
-		h.Renewed, h.Step = 1, step
-	case d >= 0:
-		h.Renewed, h.Step = h.Renewed<<d|1, step
-	case d > -64:
-		h.Renewed |= 1 << -d
-	}
-}
-
-// at reports whether it renewed the Lease in a step from first to last.
-func (h *holder) at(first, last int64) bool {
-	for s := first; s <= last; s++ {
-		if d := h.Step - s; d >= 0 && d < 64 && h.Renewed>>d&1 == 1 {
-			return true
-		}
-	}
-	return false
 }
 
 // reached says that the log has got to a step.
@@ -268,6 +280,9 @@ func (d *birthDetector) bear(r *Request, step int64) {
 		return
 	}
 	s, whole := r.Signing()
+	if o := d.objects.see(r, s, whole, d.opt.Trusted); o != nil {
+		defer d.hiddenSigned(o)
+	}
 	if !whole || s.Node() == "" || len(s.Node()) > maxRemembered || len(s.User) > maxRemembered {
 		return
 	}
@@ -276,7 +291,7 @@ func (d *birthDetector) bear(r *Request, step int64) {
 		if len(d.open) >= maxOpenBirths {
 			d.makeRoom()
 		}
-		b = &birth{Key: s.Key, At: r.Time, Node: s.Node(), Signer: s.Signer, User: s.User, Names: s.Names, slot: d.slot()}
+		b = &birth{Key: s.Key, At: r.Time, Node: s.Node(), Signer: s.Signer, User: s.User, Names: s.Names, slot: d.slots.take()}
 		d.open[s.Key] = b
 	}
 	b.see(r, s)
@@ -314,7 +329,7 @@ func (b *birth) see(r *Request, s *Signing) {
 
 // token notes where a token is used. That a node got it, and whose the address is, may come later.
 func (d *birthDetector) token(r *Request) {
-	at := tokenPlace{r.Event.User.CredentialID, lastAddress(r)}
+	at := tokenPlace{r.Event.User.CredentialID, lastAddress(r), reviewsToken(r)}
 	if at.address == "" || len(at.id) > maxRemembered {
 		return
 	}
@@ -324,13 +339,20 @@ func (d *birthDetector) token(r *Request) {
 		return
 	case u == nil:
 		u = &tokenUse{}
-		d.uses[tokenPlace{strings.Clone(at.id), strings.Clone(at.address)}] = u
+		d.uses[tokenPlace{strings.Clone(at.id), strings.Clone(at.address), at.reviews}] = u
 	case u.at.Before(r.Time) || u.at.Equal(r.Time) && u.audit <= r.Event.AuditID:
 		return
 	}
 	*u = tokenUse{
 		user: strings.Clone(r.Event.User.Username), audit: strings.Clone(r.Event.AuditID), product: strings.Clone(r.Client()), at: r.Time,
 	}
+}
+
+// reviewsToken reports whether the request asks only whose token something is, or for oneself. A service to which a pod logs in may authenticate that with the pod's own token, as Vault
+// does without token_reviewer_jwt.
+func reviewsToken(r *Request) bool {
+	a := r.Attrs
+	return ofOneself(a) || a.ResourceRequest && a.Verb == "create" && a.APIGroup == "authentication.k8s.io" && a.Resource == "tokenreviews" && a.Subresource == ""
 }
 
 // Advance implements Detector.
@@ -344,27 +366,41 @@ func (d *birthDetector) Advance(t time.Time, s State, found func(*Detection)) {
 	}
 	slices.SortFunc(due, func(a, b *birth) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Key, b.Key)) })
 	for _, b := range due {
-		d.judge(b, s, found)
+		d.judge(b, now, s, found)
 	}
+	d.comebacks(now, found)
+	d.objects.judge(now, d.opt.Trusted, found)
 	d.firstUses(now, found)
-	d.nodesMade(now, found)
+	if now/stepsPerMinute != d.done/stepsPerMinute {
+		for _, n := range d.nodes {
+			n.dwell(now/stepsPerMinute, s)
+		}
+	}
+	d.nodesMade(now, s, found)
 	d.tokenUses(now, found)
 	if now/360 != d.done/360 {
 		d.forget(t)
+		d.objects.forget(t)
 	}
 	d.done = now
 }
 
-// due reports whether a request can be judged: for the first time, or because it was signed since.
+// settled reports whether nothing more is to be found of the request.
+func (b *birth) settled() bool { return b.Judged && !b.Waits && !b.Doubt && len(b.Old) == 0 }
+
+// due reports whether a request can be judged: for the first time, or because it was signed since, or its names had their time to stay.
 func (d *birthDetector) due(b *birth, now int64) bool {
 	if !b.Judged {
 		return now >= stepOf(b.At)+settled
+	}
+	if b.Doubt && (now >= stepOf(b.At)+namesSettle || d.ended(now)) {
+		return true
 	}
 	return b.Waits && !b.Signed.IsZero() && now >= stepOf(b.Signed)+settled
 }
 
 // judge judges a request, of which all is known that was logged within a minute.
-func (d *birthDetector) judge(b *birth, s State, found func(*Detection)) {
+func (d *birthDetector) judge(b *birth, now int64, s State, found func(*Detection)) {
 	at := b.At
 	if b.Judged {
 		at = b.Signed
@@ -374,8 +410,8 @@ func (d *birthDetector) judge(b *birth, s State, found func(*Detection)) {
 		d.certified(b)
 	}
 	if b.Signer == signerServing {
-		d.serving(b, s, found)
-	} else if !strings.HasPrefix(b.User, nodeid.UserPrefix) {
+		d.serving(b, now, s, found)
+	} else if !b.byNode() {
 		d.foreign(b, before, at, signed, s, found)
 	}
 	b.Judged, b.Waits = true, !signed
@@ -384,9 +420,13 @@ func (d *birthDetector) judge(b *birth, s State, found func(*Detection)) {
 
 // certified enters the certificate of a request.
 func (d *birthDetector) certified(b *birth) {
-	if b.Signer != signerServing && d.issued.get(b.ID) == nil {
+	if b.Signer != signerServing && b.ID != "" && d.issued.get(b.ID) == nil {
 		i := &issue{ID: b.ID, Node: b.Node, Address: b.Address}
-		if !strings.HasPrefix(b.User, nodeid.UserPrefix) && !slices.Contains(d.opt.Trusted, b.User) {
+		i.Given = slices.Contains(d.opt.Trusted, b.User)
+		switch {
+		case b.byNode():
+			i.Own = b.At
+		case !i.Given:
 			i.At = b.At
 		}
 		d.issued.add(b.ID, i)
@@ -397,14 +437,15 @@ func (d *birthDetector) certified(b *birth) {
 
 // foreign judges a request for a node's client certificate by somebody who is no node. before is the last certificate of the node that somebody else got.
 func (d *birthDetector) foreign(b *birth, before *issue, at time.Time, signed bool, s State, found func(*Detection)) {
-	alive, known := d.alive(b, at), d.known(b.Node, at, s)
-	f := Finding{
-		Rule: BootstrapImpersonation, Subject: b.Node, Allowed: true, Apart: b.User, Params: codes.Params{codes.Text(ParamUser, b.User), codes.Text(ParamNode, b.Node)},
+	alive, known := d.alive(b, at, s), d.known(b.Node, at, s)
+	f, trusted := b.finding(), slices.Contains(d.opt.Trusted, b.User)
+	if signed && !alive && !trusted {
+		d.claim(b, at)
 	}
-	if b.Address != "" {
-		f.Params = append(f.Params, codes.Text(ParamAddress, b.Address))
-	}
-	switch trusted := slices.Contains(d.opt.Trusted, b.User); {
+	old, step := d.back(b, stepOf(at)+aliveAfter)
+	switch {
+	case old != nil:
+		d.comeback(b, &f, old, step)
 	case alive && !trusted && signed:
 		f.Reason, f.Severity = LiveNodeSigned, Critical
 	case alive && !trusted: // the node has lost nothing yet: it is about who asked
@@ -436,45 +477,6 @@ func (d *birthDetector) known(node string, at time.Time, s State) bool {
 	}
 	n := d.nodes[node]
 	return n != nil && slices.ContainsFunc(n.holders, func(h *holder) bool { return h.First.Before(at) })
-}
-
-// serving judges the names of a kubelet's serving certificate.
-func (d *birthDetector) serving(b *birth, s State, found func(*Detection)) {
-	if s == nil {
-		return
-	}
-	has := s.NodeAddresses(b.Node)
-	if len(has) == 0 {
-		return
-	}
-	foreign := slices.DeleteFunc(slices.Clone(b.Names), func(name string) bool {
-		return slices.ContainsFunc(has, func(a string) bool { return sameAddress(a, name) })
-	})
-	approved := !b.Approved.IsZero() || !b.Signed.IsZero()
-	if len(foreign) == 0 || b.Judged && !approved {
-		return
-	}
-	f := Finding{
-		Rule: BootstrapImpersonation, Reason: ServingNames, Severity: Medium, Subject: plainNode(b.User), Allowed: true,
-		Params: codes.Params{codes.Text(ParamUser, b.User), codes.Text(ParamNode, b.Node)},
-	}
-	if approved && s.AddressesKnown(b.At) { // where the state begins later, or has ended, the Node may have had them then
-		f.Severity = High
-	}
-	for _, name := range foreign[:min(len(foreign), 5)] {
-		f.Params = append(f.Params, codes.Text(ParamObject, name))
-	}
-	found(b.detection(f, b.At))
-}
-
-// sameAddress compares host names without case, and IP addresses by what they mean.
-func sameAddress(a, b string) bool {
-	if strings.EqualFold(a, b) {
-		return true
-	}
-	x, err := netip.ParseAddr(a)
-	y, wrong := netip.ParseAddr(b)
-	return err == nil && wrong == nil && x.Unmap() == y.Unmap()
 }
 
 // taken removes those that are due, and returns them.
@@ -541,19 +543,26 @@ func (d *birthDetector) tokenUses(now int64, found func(*Detection)) {
 		}
 	}
 	slices.SortFunc(due, func(a, b tokenPlace) int {
-		return cmp.Or(d.uses[a].at.Compare(d.uses[b].at), strings.Compare(a.id, b.id), strings.Compare(a.address, b.address))
+		return cmp.Or(d.uses[a].at.Compare(d.uses[b].at), strings.Compare(a.id, b.id), strings.Compare(a.address, b.address), strings.Compare(strconv.FormatBool(a.reviews), strconv.FormatBool(b.reviews)))
 	})
 	for _, at := range due {
 		u, m := d.uses[at], d.minted.get(at.id)
 		owner := d.ownerOf(at.address, stepOf(u.at))
 		delete(d.uses, at)
-		if m == nil || m.told || owner == "" || owner == m.node {
+		if m == nil || owner == "" || owner == m.node {
 			continue
 		}
-		m.told = true
+		kind, severity := 0, High
+		if at.reviews {
+			kind, severity = 1, Low
+		}
+		if m.told[kind] {
+			continue
+		}
+		m.told[kind] = true
 		found(&Detection{
 			Finding: Finding{
-				Rule: BootstrapImpersonation, Reason: TokenElsewhere, Severity: High, Subject: m.node, Apart: at.id, Allowed: true,
+				Rule: BootstrapImpersonation, Reason: TokenElsewhere, Severity: severity, Subject: m.node, Apart: at.id, Allowed: true,
 				Params: codes.Params{codes.Text(ParamUser, u.user), codes.Text(ParamAddress, at.address), codes.Text(ParamNode, owner)},
 			},
 			Time: u.at, First: u.at, Last: u.at, Count: 1, AuditIDs: idsOf(u.audit), Product: u.product,
@@ -564,14 +573,16 @@ func (d *birthDetector) tokenUses(now int64, found func(*Detection)) {
 // forget drops requests that are over, and nodes that have not been there for long.
 func (d *birthDetector) forget(t time.Time) {
 	for _, b := range d.open {
-		if b.Judged && !b.Waits || t.Sub(b.At) > openBirthFor {
+		if b.settled() || t.Sub(b.At) > openBirthFor {
 			d.close(b)
 			delete(d.open, b.Key)
 		}
 	}
 	last := stepOf(t.Add(-habitFor))
-	for name, n := range d.nodes {
+	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
+		n := d.nodes[name]
 		if !slices.ContainsFunc(n.holders, func(h *holder) bool { return h.Last >= last }) {
+			d.gone.leaves(n, stepOf(t))
 			delete(d.nodes, name)
 			d.dropped = true
 		}

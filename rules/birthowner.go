@@ -1,6 +1,11 @@
 package rules
 
-import "slices"
+import (
+	"slices"
+	"time"
+
+	"github.com/nodetrail/nodetrail/audit"
+)
 
 // addressOwner are the first two nodes that came from an address, each with the step of that.
 type addressOwner struct {
@@ -79,4 +84,37 @@ func (d *birthDetector) ownerOf(address string, step int64) string {
 		return o.name
 	}
 	return ""
+}
+
+// others reports whether another node had come from the address when the given step was over.
+func (d *birthDetector) others(address, node string, step int64) bool {
+	o := d.owners.get(address)
+	return o != nil && (o.name != node && o.step <= step || o.other != "" && o.other != node && o.later <= step)
+}
+
+// ownFor is for how long a Node must have had an address that says whose machine a request came from: whoever holds the node's credential can write one, and the kubelet or its
+// cloud's controller takes it back within minutes.
+const ownFor = 10 * time.Minute
+
+// ofMachine reports whether a request for a certificate cannot be distinguished from what the node's kubelet does from home: it came from there, or from an address that the Node
+// alone has and has had for ten minutes, where home is another one of those or a loopback one. A loopback or link-local address of the request itself says
+// nothing, since each machine has one, and neither does its family. The given step is over.
+func (d *birthDetector) ofMachine(b *birth, home string, step int64, s State) bool {
+	if home == "" || b.Address == "" || home == b.Address {
+		return true
+	}
+	from, ok := audit.PlainAddress(b.Address)
+	at, known := audit.PlainAddress(home)
+	if s == nil || !ok || !known || from.IsLoopback() || from.IsLinkLocalUnicast() || d.others(b.Address, b.Node, step) || !at.IsLoopback() && d.others(home, b.Node, step) {
+		return false
+	}
+	// The first addresses that the state has of a Node count at once: they must be of before.
+	if before := b.At.Add(-ownFor); !s.AddressesKnown(before) || !s.AddressesKnown(b.At) || s.NodeCreatedBetween(b.Node, before, b.At) {
+		return false
+	}
+	if with := s.NodesWith(b.Address, b.At); len(with) != 1 || with[0] != b.Node {
+		return false
+	}
+	sets := s.NodeAddressSets(b.Node, b.At)
+	return rank(sets, from.String()) == isCurrent && (at.IsLoopback() || rank(sets, at.String()) == isCurrent)
 }

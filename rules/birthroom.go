@@ -8,7 +8,7 @@ import (
 )
 
 // makeRoom forgets some of the requests that are followed: those that are over, and then those of whoever has most. So nobody's requests, however many
-// they are, keep those of others from being followed. Of one user's those are forgotten first of which nothing more is to be found: that were judged,
+// they are, keep those of others from being followed. Of one user's those are forgotten first of which nothing more is to be found: that were judged for good,
 // that are for a name which no node uses, and that are not signed.
 func (d *birthDetector) makeRoom() {
 	const some = maxOpenBirths / 16
@@ -17,7 +17,7 @@ func (d *birthDetector) makeRoom() {
 		by[b.User]++
 	}
 	rank := func(b *birth) (n int) {
-		for i, is := range [...]bool{!b.Signed.IsZero(), d.nodes[b.Node] != nil, !b.Judged} { // each outweighs those before it
+		for i, is := range [...]bool{!b.Signed.IsZero(), d.nodes[b.Node] != nil, !b.Judged || b.Doubt, len(b.Old) > 0} { // each outweighs those before it
 			if is {
 				n |= 1 << i
 			}
@@ -25,7 +25,7 @@ func (d *birthDetector) makeRoom() {
 		return n
 	}
 	over := func(b *birth) int {
-		if b.Judged && !b.Waits {
+		if b.settled() {
 			return 0
 		}
 		return 1

@@ -19,35 +19,23 @@ const (
 	maxIssued = 1 << 16
 )
 
-// birthMemory is what of births is to be stored. Keys are used again: nothing is ever deleted from what is stored.
+// birthMemory is what of births is to be stored.
 type birthMemory struct {
-	slots   map[int]bool
+	slots   slotSet
 	told    map[*birth]struct{}
-	over    []int // slots that are free again
 	changed map[*issue]struct{}
 	next    int // of issues
 }
 
 func newBirthMemory() birthMemory {
-	return birthMemory{slots: map[int]bool{}, told: map[*birth]struct{}{}, changed: map[*issue]struct{}{}}
-}
-
-// slot returns one that is free.
-func (m *birthMemory) slot() int {
-	n := 0
-	for m.slots[n] {
-		n++
-	}
-	m.slots[n] = true
-	return n
+	return birthMemory{slots: newSlotSet(), told: map[*birth]struct{}{}, changed: map[*issue]struct{}{}}
 }
 
 func (m *birthMemory) touch(b *birth) { m.told[b] = struct{}{} }
 
 func (m *birthMemory) close(b *birth) {
 	delete(m.told, b)
-	delete(m.slots, b.slot)
-	m.over = append(m.over, b.slot)
+	m.slots.empty(b.slot)
 }
 
 // issues has a certificate stored.
@@ -61,13 +49,7 @@ func (m *birthMemory) issues(i *issue) {
 
 // Changes implements Detector. What is not judged yet is stored again and again, with what is known of its node.
 func (d *birthDetector) Changes() []Remembered {
-	var out []Remembered
-	for _, n := range d.over {
-		if !d.slots[n] {
-			out = remember(out, rememberedBirth, strconv.Itoa(n), &birth{})
-		}
-	}
-	d.over = nil
+	out := d.slots.changes(nil, rememberedBirth, &birth{})
 	for _, key := range slices.Sorted(maps.Keys(d.open)) {
 		b := d.open[key]
 		if _, is := d.told[b]; !is && b.Judged {
@@ -86,9 +68,12 @@ func (d *birthDetector) Changes() []Remembered {
 		}
 	}
 	clear(d.ownersTold)
-	now := birthNow{Proven: d.proven, Nodes: make(map[string][]*holder, len(d.nodes))}
+	out = d.objects.changes(d.gone.changes(out))
+	now := birthNow{Proven: d.proven, Lost: d.gone.lost, Nodes: make(map[string][]*holder, len(d.nodes)), Homes: map[string]*dwelling{}}
 	for name, n := range d.nodes {
-		now.Nodes[name] = n.holders
+		if now.Nodes[name] = n.holders; n.Home != "" {
+			now.Homes[name] = &n.dwelling
+		}
 	}
 	for _, u := range d.first {
 		now.First = append(now.First, storedUse{u.node.name, *u.h})
@@ -106,6 +91,10 @@ type birthNow struct {
 	First  []storedUse          `json:"f,omitempty"`
 	Made   []storedMade         `json:"m,omitempty"`
 	Proven int64                `json:"p,omitzero"`
+	// Homes are where the nodes renew their Leases from.
+	Homes map[string]*dwelling `json:"h,omitempty"`
+	// Lost says that nodes that are gone were dropped.
+	Lost bool `json:"l,omitempty"`
 }
 
 // storedUse is a first use that is not judged yet.
@@ -125,6 +114,7 @@ type storedMade struct {
 
 // restoreNow puts back what is known of all nodes.
 func (d *birthDetector) restoreNow(now *birthNow) {
+	d.gone.lost = d.gone.lost || now.Lost
 	if d.proven == 0 || now.Proven != 0 && now.Proven < d.proven {
 		d.proven = now.Proven
 	}
@@ -132,7 +122,17 @@ func (d *birthDetector) restoreNow(now *birthNow) {
 		if d.nodes[name] != nil || len(d.nodes) >= MaxNodes || len(name) > maxRemembered || len(holders) > maxHolders || slices.Contains(holders, nil) {
 			continue
 		}
-		d.nodes[name] = &birthNode{name: name, holders: holders}
+		n := &birthNode{name: name, holders: holders}
+		if w := now.Homes[name]; w != nil {
+			n.dwelling = *w
+		} else { // of a program that knew the credentials' alone: that of the latest one
+			for _, h := range holders {
+				if h.Home != "" && h.Since.After(n.Since) {
+					n.dwelling = h.dwelling
+				}
+			}
+		}
+		d.nodes[name] = n
 	}
 	for i := range now.First {
 		u := &now.First[i]
@@ -170,12 +170,14 @@ func (d *birthDetector) Restore(r *Remembered) (own bool, err error) {
 		if err != nil || slot < 0 || slot >= maxOpenBirths || len(b.Node) > maxRemembered {
 			return true, fmt.Errorf("a certificate request that is none")
 		}
-		if b.Key == "" || d.open[b.Key] != nil || d.slots[slot] {
+		if b.Key == "" || d.open[b.Key] != nil || d.slots.used[slot] {
 			return true, nil
 		}
 		b.slot = slot
-		d.slots[slot], d.open[b.Key] = true, b
+		d.slots.used[slot], d.open[b.Key] = true, b
 		return true, nil
+	case rememberedObject:
+		return true, d.objects.restore(r)
 	case rememberedIssue:
 		i := &issue{}
 		if err := json.Unmarshal(r.Value, i); err != nil {
@@ -205,6 +207,8 @@ func (d *birthDetector) Restore(r *Remembered) (own bool, err error) {
 			d.owners.add(r.Key, &addressOwner{name: o.Name, other: o.Other, step: o.Step, later: o.Later})
 		}
 		return true, nil
+	case rememberedGone:
+		return true, d.gone.restore(r)
 	case rememberedBirthNow:
 		var now birthNow
 		if err := json.Unmarshal(r.Value, &now); err != nil {

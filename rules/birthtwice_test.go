@@ -65,7 +65,7 @@ func TestBirthTwice(t *testing.T) {
 		{"made again, after its Node was deleted", &world{nodes: []string{"worker-1"}, gone: map[string]int{"worker-1": 800}}, func(b *births) {
 			joins(b, 300, "old", "10.9.9.9")
 			joins(b, 900, "new", "10.0.0.1")
-		}, []string{`low: user "system:bootstrap:abcdef" asked for a certificate of node worker-1, which exists and does not use its old credential any more, from 10.9.9.9`}},
+		}, []string{`low: user "system:bootstrap:abcdef" asked for a certificate of node worker-1, which exists, as when somebody sets it up again, from 10.9.9.9`}},
 		{"made again, with a Node in between", &world{nodes: []string{"worker-1"}, gone: map[string]int{"worker-1": 0}, created: map[string]int{"worker-1": 500}}, func(b *births) {
 			joins(b, 300, "old", "10.9.9.9")
 			joins(b, 900, "new", "10.0.0.1")

@@ -40,6 +40,8 @@ const (
 	UnusedReadRefused Reason = "unused-read-refused"
 	// OddWriteRefused is about a write that no kubelet makes, and that was refused.
 	OddWriteRefused Reason = "odd-write-refused"
+	// OddWrite is about a write that no kubelet makes, and that was carried out.
+	OddWrite Reason = "odd-write"
 	// RestrictionRefused and AdmissionStopped are about writes that were authorized, and that admission refused.
 	RestrictionRefused Reason = "restriction-refused"
 	AdmissionStopped   Reason = "admission-stopped"
@@ -72,6 +74,7 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: ForeignReadGranted, Doc: "a read that no kubelet makes was allowed by a binding that is not for nodes, or by another authorizer (medium)"},
 			{Reason: UnusedReadRefused, Doc: "a get of a claim or a service account that no pod on the node uses was refused (low)"},
 			{Reason: OddWriteRefused, Doc: "a write that no kubelet makes was refused, such as of secrets or workloads (medium)"},
+			{Reason: OddWrite, Doc: "a write that no kubelet makes was carried out, such as of the spec of its Node (medium)"},
 			{Reason: RestrictionRefused, Doc: "NodeRestriction refused a write of the node (medium)"},
 			{Reason: AdmissionStopped, Doc: "admission refused a write of the node: another plugin, or NodeRestriction what a kubelet may try (low)"},
 			{Reason: SharedCertificate, Doc: "the client certificate is one that another node used first"},
@@ -79,7 +82,7 @@ func nodeCredentialMisuse() *Rule {
 			{Reason: SecondAddress, Doc: "a second address is in use next to the kubelet's, or in turn with it (medium)"},
 			{Reason: Forwarded, Doc: "a request with the node's client certificate has a header of proxies, which kubelets do not send (medium)"},
 			{Reason: MovedAddress, Doc: "an address that the Node does not have took the place of one that it has (medium)"},
-			{Reason: UsedInSilence, Doc: "while the kubelet is silent, an address that the Node does not have is used, and no kubelet lives there (medium)"},
+			{Reason: UsedInSilence, Doc: "the kubelet is silent, and an address that the Node had not had for ten minutes is used, where no kubelet lives (medium)"},
 		},
 		Doc: `A node's credential is used by something that is not its kubelet
 
@@ -89,12 +92,13 @@ kubelet got (critical), although the Node authorizer allows it or nothing shows 
 a client with another user agent, by somebody who impersonates the node, or from a second address while the kubelet used its own. An address
 that the Node object has is never such a second one, once it has had the address for ten minutes: whoever holds the node's credential can
 write it into the Node's status, and the kubelet takes it out again. While the kubelet is silent, an address counts as a second one if the
-Node object never had it and does not get it within ten minutes, and if the kubelet otherwise comes from an address of the Node. If it
-comes from there only later, within 48 hours, it must live there, and nowhere else since; until then, the finding waits. A machine
-may choose any IPv6 address of its network (/64): there, only an address that another Node has had for ten minutes counts as a second one.
-The same holds for a request that comes more than two minutes late by its own time, such as all of an API server whose clock is behind. A
-secret that no pod on the node uses is flagged, too, where a user with the node's name who is not in the group 'system:nodes' got it: the
-Node authorizer says nothing about such a user. What the Node authorizer does not allow is in out-of-scope-secret-read.
+Node object had not had it for ten minutes by then, and if the kubelet otherwise comes from an address of the Node. It does not count if the
+Node gets it and the kubelet lives there, as after a new lease of DHCP, or if the log has no renewals by this kubelet. If the kubelet
+comes from an address of the Node only later, within 48 hours, it must live there, and nowhere else since; until then, the finding waits.
+A machine may choose any IPv6 address of its network (/64): there, only an address that another Node has had for ten minutes counts as a
+second one. The same holds for a request that comes more than two minutes late by its own time, such as all of an API server whose clock is
+behind. A secret that no pod on the node uses is flagged, too, where a user with the node's name who is not in the group 'system:nodes' got
+it: the Node authorizer says nothing about such a user. What the Node authorizer does not allow is in out-of-scope-secret-read.
 
 A single request with a node's identity for which one of these holds, the first of which is named:
 
@@ -124,6 +128,15 @@ A single request with a node's identity for which one of these holds, the first 
   there never was a Node with the name in the user name, it is no finding (see node-identity);
 - it is a read of one of these two kinds, and was allowed by a binding that is not for nodes, such as one for 'system:authenticated', or by
   another authorizer (medium). What a binding for nodes allowed is in rbac-excess-access;
+- it is a write that was carried out, and that no kubelet makes (medium), although the Node authorizer and NodeRestriction allow it. There
+  are three of them. The first is an event in a namespace in which the node has and had no pod, or of another Node. Kubelets record events
+  of their own Node and of their pods, also later. This case needs a state that covers the ten minutes before, and the name of the event,
+  which begins with that of its object.
+  The second is a patch of the 'spec' of its own Node, such as one that undoes a cordon, if the log has its body. A kubelet writes the
+  'spec' only when it makes its Node. An update of the whole Node is one, too, with the user agent 'kubelet'. k0s, which cordons its node,
+  is not flagged.
+  The third is a mirror pod with an ephemeral volume, a resource claim, or a projected token or certificate, which no static pod can use,
+  if the log has the body. NodeRestriction refuses them since Kubernetes 1.34;
 - it was refused, and gets a persistent volume claim or a service account that no pod uses which is on the node, or was within ten minutes
   or when the node was cut off (low). A journal or a watch of all namespaces covers these ten minutes. Kubelets before 1.34 do so for a
   static pod that names one, again and again;
@@ -145,10 +158,12 @@ addresses also those by which another client reads a secret or gets a token:
   finding if the Node has no address of it, and no other node lives at one;
 - where requests are so few that no minute shows both: two addresses took turns at least four times within an hour (medium);
 - an address that the Node object never had takes the place of one that it has, for ten minutes (medium): nothing comes from the node's own
-  address any more, as after somebody stopped the kubelet whose key he took;
-- an address that the Node object never had is used, once or more, while the kubelet is silent, and no kubelet starts there (medium):
-  within ten minutes the Lease of the node is not renewed from there at a kubelet's rate, twice in a minute, and for two minutes nothing
-  comes from an address of the Node. The kubelet renewed the Lease from an address of the Node in four minutes, before or after;
+  address any more, as after somebody stopped the kubelet whose key he took. The same holds for one that it had not had for ten minutes, if
+  the kubelet does not live there;
+- an address that the Node object had not had for ten minutes is used, once or more, while the kubelet is silent, and no kubelet starts
+  there (medium): within ten minutes the Lease of the node is not renewed from there at a kubelet's rate, twice in a minute, and for two
+  minutes nothing comes from an address of the Node. The kubelet renewed the Lease from an address of the Node in four minutes, before or
+  after;
 - two certificates in use at once in the same way, the old one ten minutes or more after the new one's first use;
 - the client certificate is one that another node used before.
 
@@ -163,10 +178,12 @@ kubelet does not live there.
 A kubelet lives at an address if it renewed the Lease of its node from there in four minutes, twice in each or more. Renewals that
 were refused do not count, nor do loopback addresses.
 
-Three cases are medium at most, because addresses prove too little there:
+Four cases are medium at most, because addresses prove too little there:
 
 - a secret or a token was taken after the end of the state, or in its last minute, from an address that the Node does not have in it, and
   not while the kubelet was elsewhere: the Node may have got that address since, for example from DHCP;
+- a secret or a token was taken from an address that the Node had just got, or got since. Either the Lease was renewed from there at a
+  kubelet's rate, but in fewer than four minutes, or the log ends within ten minutes;
 - an address that no Node has moves from one node to another, such as the address of the control plane that kube-vip or keepalived moves:
   the kubelet on the machine that has it comes from there. The node that had it stopped to come from there at most ten minutes before, all
   renewals of the other node come from there since, and connections from its old address end within ten minutes. The first of these nodes
@@ -190,10 +207,12 @@ somebody impersonates nodes, look at who may: the verb 'impersonate' in RBAC.
 ## False positives
 A node with several addresses from which it comes in turn is flagged where the Node object does not have both, and so are one or two
 nodes alone behind a gateway that has several. So is one whose new address the state does not have because it has gaps, and
-one that is the first to get the address of the control plane after it came from its own. A kubelet that starts on a new address, which
-its Node does not get, and stops again before it renewed its Lease twice looks like somebody who uses its credential while it is silent.
-Behind a proxy or a load balancer the address is the proxy's, and says nothing. Distributions that compile the kubelet into one
-program send a name of their own: k3s, rke2, kubelite, k0s and hyperkube are known. These agents of providers are known:
+one that is the first to get the address of the control plane after it came from its own. A kubelet that starts on a new address and stops
+again before it renewed its Lease twice looks like somebody who uses its credential while it is silent. So does one that moves to a new
+address where the log does not have all of its renewals, such as the log of one of several API servers.
+Behind a proxy or a load balancer the address is the proxy's, and says nothing. The events of a static pod whose mirror pod is refused are
+flagged if its node has no other pod in the namespace. Distributions that compile the kubelet into one
+program send a name of their own: k3s, rke2, kubelite, k0s, microshift and hyperkube are known. These agents of providers are known:
 
 ` + agentsDoc() + `
 
@@ -211,8 +230,8 @@ certificate once continues with the old one after its rotation.
 
 The user agent is the client's own claim, so the rule on clients finds programs that do not hide. One that calls itself a kubelet and runs
 on the node, with its present certificate, is not found. Nor is one elsewhere that renews the Lease as a kubelet does, while the kubelet is
-silent, until ten minutes are over. Where a kubelet reaches its API server by loopback alone, a second address is not
-found: nothing distinguishes it from the node's own.
+silent, until ten minutes are over, or at all if he also writes his address into the Node. Where a kubelet reaches its API server by
+loopback alone, a second address is not found: nothing distinguishes it from the node's own.
 
 ## How to silence it
 Run with '--kubelet-user-agent NAME' for a kubelet with another user agent, or with '--disable node-credential-misuse'.`,
@@ -348,5 +367,5 @@ func kubeadms(r *Request) bool {
 		return true
 	}
 	own := a.ResourceRequest && a.APIGroup == "" && a.Resource == "nodes" && a.Subresource == "" && a.Name == r.Node && (a.Verb == "get" || a.Verb == "patch")
-	return own || r.JoinsBy() || r.kubeadmTolerates()
+	return own || r.kubeadmConfig() || r.kubeadmTolerates()
 }

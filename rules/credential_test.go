@@ -35,12 +35,12 @@ func TestClient(t *testing.T) {
 	s.m.Kubelets = []string{"mykubelet"}
 	for _, ua := range []string{
 		"kubelet/v1.36.3 (linux/amd64) kubernetes/0000000", "kubelet", "hollow-kubelet/v1.36", "k3s/v1.36.3+k3s1 (linux/amd64)", "rke2/v1",
-		"kubelite/v1", "k0s/v1", "hyperkube/v1.18", "mykubelet/1", "rke2.exe/v1", "mykubelet.exe/1",
+		"kubelite/v1", "k0s/v1", "microshift/v0.0.0 (linux/amd64) kubernetes/$Format", "hyperkube/v1.18", "mykubelet/1", "rke2.exe/v1", "mykubelet.exe/1",
 	} {
 		s.f(ua, "", agent(ua))
 	}
 	for ua, product := range map[string]string{
-		"calico-node/v3.20.0": "calico-node", "curl/8.5.0": "curl", "": "", "Kubelet/v1": "Kubelet", "kubelets/v1": "kubelets",
+		"calico-node/v3.20.0": "calico-node", "curl/8.5.0": "curl", "": "", "Kubelet/v1": "Kubelet", "kubelets/v1": "kubelets", "microshift-etcd/v1": "microshift-etcd",
 		"Mozilla/5.0 (X11) kubelet/v1": "Mozilla", " kubelet/v1": "", "kubectl/v1.36 (linux) kubernetes/x": "kubectl", "go-http-client/2.0": "go-http-client",
 	} {
 		s.f(ua, fmt.Sprintf("high: the credential of node worker-1 is used by %q, which is no kubelet", product), agent(ua))
@@ -238,7 +238,7 @@ func TestCredentialFires(t *testing.T) {
 
 // TestCredentialMoves is about addresses that the state knows.
 func TestCredentialMoves(t *testing.T) {
-	const medium = "medium: the credential of node worker-1 is now used from 203.0.113.9, which is not an address of its Node, and no longer from 10.0.0.1"
+	const medium = "medium: the credential of node worker-1 is now used from 203.0.113.9, which its Node had not had for ten minutes, and no longer from 10.0.0.1"
 	w := cluster(6)
 	w.addresses = map[string][]string{"worker-1": {"10.0.0.1", "worker-1"}, "worker-2": {"10.0.0.2", "10.0.1.2"}, "worker-3": {"192.0.2.3"}}
 	stolen := func(p *tale, from, to int) {
@@ -265,7 +265,7 @@ func TestCredentialMoves(t *testing.T) {
 			stolen(p, 25*minute, 37*minute)
 		}, nil},
 		{"a new address of the Node, and a kubelet behind a gateway that changes", w, func(p *tale) { p.kubelets(3, 0, hour, 10, within(0, 1), moved(30*minute)) }, []string{
-			"medium: the credential of node worker-1 is now used from 10.0.1.1, which is not an address of its Node, and no longer from 10.0.0.1",
+			"medium: the credential of node worker-1 is now used from 10.0.1.1, which its Node had not had for ten minutes, and no longer from 10.0.0.1",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nodetrail/nodetrail/codes"
 )
@@ -46,9 +45,10 @@ func (d *credentialDetector) judgeCameFrom(n *credentials, kind uint8, h *habit,
 	if s == nil || h.livesSince(m) {
 		return
 	}
-	sets, ever := s.NodeAddressSets(n.name, timeOfMinute(until)), slices.Concat(s.NodeAddressSets(n.name, time.Time{})...)
+	then := s.NodeAddressSets(n.name, timeOfMinute(m)) // what the Node got since, whoever holds its credential may have written
+	own := slices.Concat(then...)
 	if n.elsewhere(h, func(o *habit) bool {
-		return o.inUse(m, m+startsWithin) && (o.livesSince(m) || hasAddress(ever, o.Value))
+		return o.inUse(m, m+startsWithin) && (o.livesSince(m) || hasAddress(own, o.Value))
 	}) {
 		for next := m + 1; next <= h.Minute; next++ {
 			if h.at(next) {
@@ -59,11 +59,10 @@ func (d *credentialDetector) judgeCameFrom(n *credentials, kind uint8, h *habit,
 		return
 	}
 	t := &taking{Kind: kind, Value: h.Value, Text: h.Value, At: timeOfMinute(m)}
-	nobody, _ := d.ofNobody(n, t, ever)
-	if !nobody && !strangeOf(ever, h.Value) && !d.ofAnother(n, t, s) || !d.outside(n, t, s) {
+	if strange, _, _ := d.strange(n, t, own, s); !strange || !d.outside(n, t, s) {
 		return
 	}
-	home := cmp.Or(d.home(n, kind, sets), d.home(n, useV4+useV6-kind, sets))
+	home := d.homes(n, kind, h.Value, then, s.NodeAddressSets(n.name, timeOfMinute(until)))
 	if home == "" || !d.lived(n, home) {
 		return
 	}

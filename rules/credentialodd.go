@@ -12,6 +12,8 @@ func odd(r *Request, s State) Reason {
 	switch {
 	case !r.Allowed && r.NodeDenies() && escalates(r):
 		return EscalationRefused
+	case oddWrite(r, s):
+		return OddWrite
 	case !r.refusedForGood():
 		if reason := podsRead(r, s); reason != "" || !grantedToOthers(r) || !neverMade(r) && !asksForOthers(r, s) {
 			return reason

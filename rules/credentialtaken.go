@@ -168,9 +168,8 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 	waiting := d.taken[n.name]
 	slices.SortFunc(waiting, func(a, b taking) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.AuditID, b.AuditID)) })
 	var sets [][]string
-	var ever []string
 	if s != nil {
-		sets, ever = s.NodeAddressSets(n.name, timeOfMinute(minute)), slices.Concat(s.NodeAddressSets(n.name, time.Time{})...)
+		sets = s.NodeAddressSets(n.name, timeOfMinute(minute))
 	}
 	waiting = slices.DeleteFunc(waiting, func(t taking) bool {
 		m := max(minuteAt(t.At), t.Seen)
@@ -178,34 +177,34 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 			return false
 		}
 		is, maybe := d.handed(n, &t, m, minute)
-		nobody, perhaps := d.ofNobody(n, &t, ever)
+		o := d.originOf(n, &t, m, s)
 		wait := minute <= m+movedFor && !over
-		if is || maybe && !over || perhaps && wait {
+		if is || maybe && !over || o.maybe && wait {
 			return is
 		}
-		moved := d.movedTo(n, &t, nobody)
+		moved := d.movedTo(n, &t, o.nobody)
 		if moved > 0 && moved < livesFor && wait {
 			return false
 		}
 		home, doubtful := "", false
-		strange := nobody || strangeOf(ever, t.Value) || d.ofAnother(n, &t, s)
 		if t.Seen == 0 {
-			home = d.intruded(n, &t, m, sets, strange)
+			home = d.intruded(n, &t, m, o.sets, o.strange && !o.claimed)
 		}
 		if home == "" {
-			if !strange || !d.outside(n, &t, s) {
+			if !o.strange || !d.outside(n, &t, s) {
 				return true
 			}
-			if wait {
-				return false // others may report the node's new address yet
+			if wait || o.claimed && o.livesUntil(m, minute) {
+				return false // others may report the node's new address yet, or its kubelet may live there
 			}
-			if home = cmp.Or(d.home(n, t.Kind, sets), d.home(n, useV4+useV6-t.Kind, sets)); home == "" || d.cameLate(n, home, m) && !d.lived(n, home) {
+			if home = d.homes(n, t.Kind, t.Value, o.sets, sets); home == "" || d.cameLate(n, home, m) && !d.lived(n, home) {
 				return !d.leased || n.livesAnywhere(m, home) || minute > m+int64(habitFor/time.Minute)
 			}
-			if d.cameLate(n, home, m) && n.livesAnywhere(m, home) {
+			if d.cameLate(n, home, m) && n.livesAnywhere(m, home) || o.claimed && !d.lived(n, home) {
 				return true
 			}
-			doubtful = !s.AddressesKnown(t.At) // after the end of the state, the Node may have got it
+			// After the end of the state, the Node may have got it. A kubelet may have lived there for moments.
+			doubtful = !s.AddressesKnown(t.At) || o.claimed && (o.alive > 0 || minute <= m+movedFor)
 		}
 		f := Finding{
 			Rule: CredentialMisuse, Reason: SecretTaken, Severity: Critical, Subject: n.name, Apart: t.Value, Allowed: true,
@@ -214,16 +213,62 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		if doubtful || moved >= livesFor || d.pooled(n, minute, s) {
 			f.Severity = Medium
 		}
-		o := &t.Object
+		took := &t.Object
 		found(&Detection{
 			Finding: f, Time: t.At, First: t.At, Last: t.At, Count: 1, AuditIDs: idsOf(t.AuditID), Product: "kubelet",
-			Verb: o.Verb, APIGroup: o.APIGroup, Resource: o.Resource, Subresource: o.Subresource, Namespace: o.Namespace, Name: o.Name,
+			Verb: took.Verb, APIGroup: took.APIGroup, Resource: took.Resource, Subresource: took.Subresource, Namespace: took.Namespace, Name: took.Name,
 		})
 		return true
 	})
 	if d.taken[n.name] = waiting; len(waiting) == 0 {
 		delete(d.taken, n.name)
 	}
+}
+
+// origin is what an address from which something was taken is to the Node. What it had had for ten minutes by then is its own. What it got later, whoever
+// holds its credential may have written: that is its own if the kubelet lives there, or where the log has no renewals of it.
+type origin struct {
+	sets            [][]string // what the Node had at once, and had had for ten minutes by then
+	strange, nobody bool       // whether it is not the Node's, and whether by its family alone
+	maybe           bool       // the next minutes may show that it is of nobody
+	claimed         bool       // it is not the Node's only because no kubelet lives there
+	alive           int64      // in how many minutes a kubelet lived there
+	renewed         bool       // it renewed the Lease from there since
+}
+
+func (d *credentialDetector) originOf(n *credentials, t *taking, m int64, s State) (o origin) {
+	if s == nil {
+		return o
+	}
+	at := t.At
+	if t.Seen != 0 {
+		at = timeOfMinute(m) // its own time is not the state's
+	}
+	o.sets = s.NodeAddressSets(n.name, at)
+	own, ever := slices.Concat(o.sets...), slices.Concat(s.NodeAddressSets(n.name, time.Time{})...)
+	if h := n.habit(t.Kind, t.Value); h != nil && minuteAt(h.Renewed) >= m-1 {
+		o.alive, o.renewed = h.Alive, true
+	}
+	if o.alive >= livesFor {
+		own = ever
+	}
+	o.strange, o.nobody, o.maybe = d.strange(n, t, own, s)
+	if o.strange && o.alive < livesFor {
+		strange, _, _ := d.strange(n, t, ever, s)
+		o.claimed = !strange
+	}
+	return o
+}
+
+// livesUntil reports whether the log ends, before the given minute, too early to show that no kubelet lives there: it does so until then.
+func (o *origin) livesUntil(m, end int64) bool {
+	return o.renewed && end <= m+movedFor && o.alive >= end-m-3 // in the minutes of the taking and of the end less of it shows
+}
+
+// strange reports whether an address is none of a Node that had these, and whether by its family alone. maybe is as of ofNobody.
+func (d *credentialDetector) strange(n *credentials, t *taking, own []string, s State) (is, nobody, maybe bool) {
+	nobody, maybe = d.ofNobody(n, t, own)
+	return nobody || strangeOf(own, t.Value) || d.ofAnother(n, t, s), nobody, maybe
 }
 
 // intruded returns the address of the node's kubelet, if something was taken from another one while the kubelet was there; else "". sets are the addresses
@@ -300,8 +345,8 @@ func (d *credentialDetector) ofAnother(n *credentials, t *taking, s State) bool 
 
 // ofNobody reports whether no node lives at addresses of that family: the Node has none of it, and the other nodes come from the other one. What the node's own credential
 // does says nothing of that. A machine that has both families comes by one of them as well as by the other. maybe says that the next minutes may show such nodes.
-func (d *credentialDetector) ofNobody(n *credentials, t *taking, ever []string) (is, maybe bool) {
-	if len(ever) == 0 || isLoopback(t.Value) || slices.ContainsFunc(ever, func(s string) bool {
+func (d *credentialDetector) ofNobody(n *credentials, t *taking, own []string) (is, maybe bool) {
+	if len(own) == 0 || isLoopback(t.Value) || slices.ContainsFunc(own, func(s string) bool {
 		a, ok := audit.PlainAddress(s)
 		return ok && a.Is6() == (t.Kind == useV6)
 	}) {
@@ -394,12 +439,18 @@ func (n *credentials) renews(kind uint8, loopback bool) bool {
 	return slices.ContainsFunc(n.used[kind], func(h *habit) bool { return h.Renews > 0 && (loopback || !isLoopback(h.Value)) })
 }
 
-// home returns an address of the Node, of the family, from which its kubelet came at any time; "" where it comes by a gateway or a proxy alone.
-func (d *credentialDetector) home(n *credentials, kind uint8, sets [][]string) string {
+// homes returns an address of the Node, of the family if there is one, from which its kubelet came at any time: one of those that it had when something came
+// from another one, or of those that it had later.
+func (d *credentialDetector) homes(n *credentials, kind uint8, other string, then, later [][]string) string {
+	return cmp.Or(d.home(n, kind, other, then), d.home(n, useV4+useV6-kind, other, then), d.home(n, kind, other, later), d.home(n, useV4+useV6-kind, other, later))
+}
+
+// home returns one of a family; "" where the kubelet comes by a gateway or a proxy alone.
+func (d *credentialDetector) home(n *credentials, kind uint8, other string, sets [][]string) string {
 	for _, all := range slices.Backward(sets) {
 		for _, text := range all {
 			a, ok := audit.PlainAddress(text)
-			if !ok || a.Is6() != (kind == useV6) || a.IsLoopback() {
+			if !ok || a.Is6() != (kind == useV6) || a.IsLoopback() || a.String() == other {
 				continue
 			}
 			if o := d.owners.get(a.String()); o != nil && len(o.Nodes) < mostOwners && slices.Contains(o.Nodes, n.name) {

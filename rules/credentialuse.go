@@ -500,7 +500,8 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				if own == nil {
 					own = slices.Concat([]string{""}, s.NodeAddresses(n.name))
 				}
-				if hasAddress(own, home.Value) && !hasAddress(own, other.Value) {
+				if hasAddress(own, home.Value) && !(hasAddress(own, other.Value) && (other.Alive >= livesFor || home.Alive < livesFor ||
+					hasAddress(slices.Concat(s.NodeAddressSets(n.name, other.First)...), other.Value))) {
 					found(n.detection(other, MovedAddress, other.Value, minute, Medium, codes.Params{
 						codes.Text(ParamAddress, other.Value), codes.Text(ParamHome, home.Value),
 					}))

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -33,8 +34,11 @@ const maxSANs = 256
 type Signing struct {
 	// Key is the same in all events of one request: of what is to be signed, and for whom.
 	Key string
-	// Name is the object's, empty on creation with generateName.
-	Name   string
+	// Name is the object's, empty on creation with generateName. It is there whether the body is whole or not, and so are Absent and Cut.
+	Name string
+	// Absent says that the log has no body, Cut that it has none because the event was too long.
+	Absent bool `json:",omitempty"`
+	Cut    bool `json:",omitempty"`
 	Signer string
 	// User is who asked for it.
 	User string
@@ -42,7 +46,7 @@ type Signing struct {
 	CommonName    string
 	Organizations []string
 	Names         []string
-	// Approved says that the body has the condition Approved. Certificate is the credential ID of the certificate in it, such as X509SHA256=…
+	// Approved says that the body has the condition Approved, or may have it where it is not whole. Certificate is the credential ID of the certificate in it, such as X509SHA256=…
 	Approved    bool
 	Certificate string
 }
@@ -73,8 +77,8 @@ type signingRead struct {
 	whole bool
 }
 
-// Signing returns the CertificateSigningRequest in the body of a request that [audit.Signs] reports. It is false where the body is missing, is a patch
-// without the whole, or is no request that can be signed. The body is read once, however many ask. The caller must not change what it returns.
+// Signing returns the CertificateSigningRequest in the body of a request that [audit.Signs] reports. It is false where the body is missing, is a patch,
+// or is no request that can be signed. The body is read once, however many ask. The caller must not change what it returns.
 func (r *Request) Signing() (s *Signing, whole bool) {
 	if r.signing == nil {
 		r.signing = &signingRead{}
@@ -102,20 +106,28 @@ func signingOf(ev *audit.Event) (Signing, bool) {
 		} `json:"status"`
 	}
 	raw := ev.RequestObject
-	if len(raw) == 0 || json.Unmarshal(raw, &body) != nil {
-		return Signing{}, false
+	s := Signing{Name: bounded(ev.ObjectRef.Name, maxRemembered), Absent: len(raw) == 0}
+	s.Cut = s.Absent && (ev.Cut || ev.ReducedFrom > 0 && ev.ResponseBytes == 0)
+	if ev.Verb == "patch" { // what it says of the rest is not stored, and how it says something is the client's choice
+		s.Approved = bytes.Contains(raw, []byte("Approved")) || bytes.Contains(raw, []byte(`\u`))
+		return s, false
 	}
-	s := Signing{Name: body.Metadata.Name, Signer: body.Spec.SignerName, User: body.Spec.Username}
+	unread := s
+	unread.Approved = !s.Absent
+	if s.Absent || json.Unmarshal(raw, &body) != nil {
+		return unread, false
+	}
+	s.Name, s.Signer, s.User = cmp.Or(s.Name, bounded(body.Metadata.Name, maxRemembered)), body.Spec.SignerName, body.Spec.Username
 	if ev.Verb == "create" {
 		s.User = strings.Clone(ev.Effective().Username) // what the client says is ignored
 	}
 	block, _ := pem.Decode(body.Spec.Request)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
-		return Signing{}, false
+		return unread, false
 	}
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
-		return Signing{}, false
+		return unread, false
 	}
 	s.CommonName, s.Organizations = csr.Subject.CommonName, csr.Subject.Organization
 	s.Names = append(s.Names, csr.DNSNames...)

@@ -23,6 +23,7 @@ const (
 	BindingUnknown     Reason = "binding-unknown"
 	ImpersonationGiven Reason = "impersonation-needs-binding"
 	BindingOfKubeadm   Reason = "binding-of-kubeadm"
+	BindingOfProfiles  Reason = "binding-of-worker-profiles"
 	BindingDuringLag   Reason = "binding-during-lag"
 	ObjectMissing      Reason = "object-missing"
 	OwnUntilBefore     Reason = "own-until-before"
@@ -54,6 +55,7 @@ func rbacExcessAccess() *Rule {
 			{Reason: BindingUnknown, Doc: "only RBAC allowed the request, by a binding that neither the log nor the state names"},
 			{Reason: ImpersonationGiven, Doc: "only RBAC allowed the node to act as somebody else (critical)"},
 			{Reason: BindingOfKubeadm, Doc: "the binding is one of kubeadm's, which stays (low)"},
+			{Reason: BindingOfProfiles, Doc: "the binding is k0s's own, which stays (low)"},
 			{Reason: BindingDuringLag, Doc: "the API server's Node authorizer lagged and the binding allowed the request (low, but it needs the binding)"},
 			{Reason: ObjectMissing, Doc: "the request was allowed and the object did not exist (404, low)"},
 			{Reason: OwnUntilBefore, Doc: "a kubelet, from its node's address, asked for what had been its node's, or a pod of the same name (low)"},
@@ -87,6 +89,7 @@ It is low in these cases, which do not block the deletion of the binding:
 - A kubelet, from its node's address, got a pod with the name of a pod that was on its node within a day, or before the node was cut off.
   This happens if a node comes back after its pods were created again elsewhere.
 - A node read a ConfigMap of kubeadm by the binding that kubeadm made for it. This binding stays.
+- A node read the profile of a worker of k0s ('worker-config-*') by the binding that k0s made for it. This binding stays, too.
 - kubeadm read the ConfigMap kube-proxy. If that is refused, an upgrade of the node continues without it.
 - A node listed or watched a secret or a ConfigMap, in one namespace, by a name that cannot exist, such as 'registry/team'. The answer is
   always empty. Kubelets ask for it if a pod names it, and do not need it for an image pull secret. If a variable or a volume of a pod has
@@ -149,8 +152,10 @@ func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 		Rule: ExcessAccess, Reason: reason, Severity: High, Subject: r.Node, Allowed: true, Binding: r.Grant.Binding, Params: created(r),
 	}
 	switch {
-	case Stays(&r.Grant.Binding) && r.JoinsBy():
-		f.Severity, f.Reason = Low, BindingOfKubeadm
+	case r.JoinsThrough(&r.Grant.Binding):
+		if f.Severity, f.Reason = Low, BindingOfKubeadm; OfK0s(&r.Grant.Binding) {
+			f.Reason = BindingOfProfiles
+		}
 	case r.kubeadmTolerates():
 		f.Severity, f.Reason, f.Apart = Low, RefusalTolerated, Tolerated
 	case impossibleName(r) != "":
@@ -232,28 +237,53 @@ func impossibleName(r *Request) string {
 // Harmless reports whether a finding says that nothing is lost without the binding that allowed the request.
 func Harmless(s Severity, r Reason) bool { return s <= Low && r != BindingDuringLag }
 
-// Stays reports whether the binding is one that kubeadm makes for nodes to read what they join and are upgraded by. It gives two ConfigMaps
+const kubeSystem = "kube-system"
+
+// Stays reports whether the binding is one that kubeadm or k0s makes for nodes to read what they join and are upgraded by. It gives some ConfigMaps
 // of kube-system and is no part of a migration.
-func Stays(b *rbac.BindingRef) bool {
-	return b.Kind == "RoleBinding" && b.Namespace == kubeSystem &&
+func Stays(b *rbac.BindingRef) bool { return ofKubeadm(b) || OfK0s(b) }
+
+func ofKubeadm(b *rbac.BindingRef) bool {
+	return b.Kind == rbac.KindRoleBinding && b.Namespace == kubeSystem &&
 		(b.Name == "kubeadm:nodes-kubeadm-config" || b.Name == "kubeadm:kubelet-config" || strings.HasPrefix(b.Name, "kubeadm:kubelet-config-1."))
 }
 
-const kubeSystem = "kube-system"
+// OfK0s reports whether the binding is the one by which workers of k0s read their profiles (github.com/k0sproject/k0s, pkg/component/controller/workerconfig/reconciler.go). Since
+// k0s 1.31 its name has the minor.
+func OfK0s(b *rbac.BindingRef) bool {
+	const name = "system:bootstrappers:worker-config"
+	return b.Kind == rbac.KindRoleBinding && b.Namespace == kubeSystem && (b.Name == name || strings.HasPrefix(b.Name, name+"-1."))
+}
 
-// JoinsBy reports whether the request is for what such a binding is made for: under its name another role could give anything.
-func (r *Request) JoinsBy() bool {
+// JoinsThrough reports whether the request is for what the binding, which stays, is made for: under its name another role could give anything.
+func (r *Request) JoinsThrough(b *rbac.BindingRef) bool {
+	return ofKubeadm(b) && r.kubeadmConfig() || OfK0s(b) && r.k0sProfile()
+}
+
+// JoinsBy reports whether the request is for what such a binding is made for, whichever binding allowed it.
+func (r *Request) JoinsBy() bool { return r.kubeadmConfig() || r.k0sProfile() }
+
+func (r *Request) ofConfigMap() bool {
 	a := r.Attrs
-	return a.ResourceRequest && a.Verb == "get" && a.APIGroup == "" && a.Resource == "configmaps" && a.Subresource == "" && a.Namespace == kubeSystem &&
-		(a.Name == "kubeadm-config" || a.Name == "kubelet-config" || strings.HasPrefix(a.Name, "kubelet-config-1."))
+	return a.ResourceRequest && a.APIGroup == "" && a.Resource == "configmaps" && a.Subresource == "" && a.Namespace == kubeSystem
+}
+
+// kubeadmConfig reports whether the request gets a ConfigMap by which kubeadm sets nodes up.
+func (r *Request) kubeadmConfig() bool {
+	a := r.Attrs
+	return r.ofConfigMap() && a.Verb == "get" && (a.Name == "kubeadm-config" || a.Name == "kubelet-config" || strings.HasPrefix(a.Name, "kubelet-config-1."))
+}
+
+// k0sProfile reports whether the request reads the profile of a worker of k0s: k0s gets it at each start, and watches it where it balances the load of the API servers on the
+// node (pkg/component/worker/config/loader.go).
+func (r *Request) k0sProfile() bool {
+	return r.ofConfigMap() && reads(r.Attrs.Verb) && strings.HasPrefix(r.Attrs.Name, "worker-config-")
 }
 
 // kubeadmTolerates reports whether the request is kubeadm's for the configuration of kube-proxy. It makes it with kubelet.conf when it upgrades a node, also where there
 // is no kube-proxy, and continues if the API server refuses it or has no such object (cmd/kubeadm/app/componentconfigs, fromConfigMap).
 func (r *Request) kubeadmTolerates() bool {
-	a := r.Attrs
-	return program(r.product()) == "kubeadm" && a.ResourceRequest && a.Verb == "get" && a.APIGroup == "" && a.Resource == "configmaps" && a.Subresource == "" &&
-		a.Namespace == kubeSystem && a.Name == "kube-proxy"
+	return program(r.product()) == "kubeadm" && r.ofConfigMap() && r.Attrs.Verb == "get" && r.Attrs.Name == "kube-proxy"
 }
 
 // ambient reports whether any authenticated user may do this in a cluster with the default bindings, or the user needs no binding at

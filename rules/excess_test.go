@@ -56,6 +56,28 @@ func TestExcess(t *testing.T) {
 	f("all ConfigMaps by kubeadm's binding", "high: list all configmaps in namespace kube-system is allowed to node worker-1 by RoleBinding kube-system/kubeadm:nodes-kubeadm-config alone",
 		does("list configmaps kube-system/"), byRBAC(200), kubeadm)
 
+	// Nor does what k0s gives its workers go, and each of both gives no more than its own.
+	k0s := func(name string) with {
+		return func(r *Request) {
+			r.Grant.Binding.Kind, r.Grant.Binding.Namespace, r.Grant.Binding.Name = "RoleBinding", "kube-system", name
+		}
+	}
+	const profiles, profile = "system:bootstrappers:worker-config", "kube-system/worker-config-default-1.36"
+	const byK0s = " is allowed to node worker-1 by RoleBinding kube-system/" + profiles + " alone"
+	f("a worker of k0s starts", "low: get configmaps "+profile+byK0s+", which is k0s's and stays", does("get configmaps "+profile), byRBAC(200), k0s(profiles))
+	f("and watches", "low: watch configmaps "+profile+byK0s+", which is k0s's and stays", does("watch configmaps "+profile), byRBAC(200), k0s(profiles))
+	f("since 1.31", "low: get configmaps "+profile+" is allowed to node worker-1 by RoleBinding kube-system/"+profiles+"-1.36 alone, which is k0s's and stays",
+		does("get configmaps "+profile), byRBAC(200), k0s(profiles+"-1.36"))
+	f("the same by another name", "high: get configmaps "+profile+" is allowed to node worker-1 by RoleBinding kube-system/"+profiles+"s alone",
+		does("get configmaps "+profile), byRBAC(200), k0s(profiles+"s"))
+	f("the same by another binding", "high: get configmaps "+profile+" is allowed to node worker-1 by ClusterRoleBinding legacy alone", does("get configmaps "+profile), byRBAC(200))
+	f("the same by kubeadm's", "high: get configmaps "+profile+" is allowed to node worker-1 by RoleBinding kube-system/kubeadm:nodes-kubeadm-config alone",
+		does("get configmaps "+profile), byRBAC(200), kubeadm)
+	f("kubeadm's by that of k0s", "high: get configmaps kube-system/kubeadm-config"+byK0s, does("get configmaps kube-system/kubeadm-config"), byRBAC(200), k0s(profiles))
+	f("a write by that of k0s", "high: patch configmaps "+profile+byK0s, does("patch configmaps "+profile), byRBAC(200), k0s(profiles))
+	f("all by that of k0s", "high: list all configmaps in namespace kube-system"+byK0s, does("list configmaps kube-system/"), byRBAC(200), k0s(profiles))
+	f("a secret by that of k0s", "critical: get secrets "+profile+byK0s, does("get secrets "+profile), byRBAC(200), k0s(profiles))
+
 	// kubeadm continues without the configuration of kube-proxy, and other clients may not.
 	proxy, upgrading := does("get configmaps kube-system/kube-proxy"), agent("kubeadm/v1.36.4 (linux/amd64) kubernetes/abc")
 	const ofProxy = "get configmaps kube-system/kube-proxy is allowed to node worker-1 by ClusterRoleBinding legacy alone"

@@ -118,9 +118,7 @@ func writeOf(r *Request, s State) (foreign bool, word clockWord) {
 		name = r.Event.ObjectRef.Name // on create, from the body
 	}
 	switch {
-	case a.APIGroup == "" && a.Resource == "nodes",
-		a.APIGroup == "storage.k8s.io" && a.Resource == "csinodes",
-		a.APIGroup == "coordination.k8s.io" && a.Resource == "leases" && a.Namespace == "kube-node-lease":
+	case namedAsNodes(a.APIGroup, a.Resource, a.Namespace):
 		return name != "" && name != r.Node || a.Verb == "deletecollection", notClock
 	case a.APIGroup == "" && a.Resource == "pods" && name != "" && (a.Verb != "create" || a.Subresource == "eviction"):
 		if s != nil && onOtherNode(r, s, name) {

@@ -278,6 +278,15 @@ func (w *world) HadPod(namespace, name, node string, t time.Time) bool {
 	return w.PodWasOn(namespace, name, node, t.Add(-ClockDoubt), t)
 }
 
+func (w *world) HadPodIn(namespace, node string, _ time.Time) bool {
+	for pod, on := range w.pods {
+		if strings.HasPrefix(pod, namespace+"/") && on == node {
+			return true
+		}
+	}
+	return false
+}
+
 func (w *world) NodeAddresses(name string) []string {
 	return slices.Concat(w.addresses[name], slices.Concat(w.sets[name]...))
 }
@@ -293,6 +302,15 @@ func (w *world) NodeAt(address string) (node string) {
 		}
 	}
 	return node
+}
+
+func (w *world) NodesWith(address string, _ time.Time) (nodes []string) {
+	for _, name := range w.nodes {
+		if sets := w.sets[name]; len(sets) > 0 && hasName(sets[len(sets)-1], address) {
+			nodes = append(nodes, name)
+		}
+	}
+	return nodes
 }
 
 func (w *world) OnlyPulls(namespace, name string) bool { return w.pulls[namespace+"/"+name] }

@@ -19,14 +19,16 @@ const NodeIdentity = "node-identity"
 
 // The reasons of the rule node-identity.
 const (
-	NameForm       Reason = "name-form"
-	NameEmpty      Reason = "name-empty"
-	GroupMissing   Reason = "group-missing"
-	NoNodeIdentity Reason = "no-node-identity"
-	NodeMissing    Reason = "node-missing"
-	NameLetterCase Reason = "name-letter-case"
-	NameDomain     Reason = "name-domain"
-	Privileged     Reason = "privileged-group"
+	NameForm        Reason = "name-form"
+	NameEmpty       Reason = "name-empty"
+	GroupMissing    Reason = "group-missing"
+	NoNodeIdentity  Reason = "no-node-identity"
+	NodeMissing     Reason = "node-missing"
+	NodeGone        Reason = "node-gone"
+	NodeGoneRenewed Reason = "node-gone-renewed"
+	NameLetterCase  Reason = "name-letter-case"
+	NameDomain      Reason = "name-domain"
+	Privileged      Reason = "privileged-group"
 )
 
 // Impersonated is what tells findings on identities apart that somebody has only tried.
@@ -42,6 +44,8 @@ func nodeIdentity() *Rule {
 			{Reason: GroupMissing, Doc: "a user 'system:node:<nodeName>' outside of the group 'system:nodes'"},
 			{Reason: NoNodeIdentity, Doc: "a kubelet's user agent under an identity that is not a node's"},
 			{Reason: NodeMissing, Doc: "the cluster has no Node object of the name, nor one of nearly that name"},
+			{Reason: NodeGone, Doc: "the same, and the request is one that a machine makes whose Node was deleted (low)"},
+			{Reason: NodeGoneRenewed, Doc: "the same, and the request asked for a new certificate of the node (low)"},
 			{Reason: NameLetterCase, Doc: "the cluster has a Node object whose name differs only in letter case"},
 			{Reason: NameDomain, Doc: "the cluster has a Node object whose name differs only in its domain"},
 			{Reason: Privileged, Doc: "the node's certificate has the group 'system:masters', which may do anything (critical)"},
@@ -62,6 +66,14 @@ The rule flags these identities:
 The severity is high. It is low in these cases, which do not block the deletion of the binding:
 
 - The identity was impersonated ('kubectl --as'). Somebody tried it, and no kubelet has it.
+- There is no Node of the name, and the request is one of a machine that is still on after its Node was deleted. It names no other node: not
+  in the name of a Node, a CSINode or a Lease of a node, nor in a field selector. It fails (401, 403, 404; also 429 or a server error, if it
+  can have changed nothing), or it gets what each kubelet gets: watches of its own Node and pods, and of Services, CSIDrivers,
+  RuntimeClasses and ClusterTrustBundles; reviews; and what everybody may read. Or it makes a request that needs no Node: it records an
+  event that is not about another node, requests a certificate of its own, or reads such requests. If it got a new certificate, the finding
+  says so ('node-gone-renewed'): whoever holds the credential can keep it. Such a request is high if it comes from an address of another
+  Node, or from one that the deleted Node did not have. Each request is judged by itself: a kubelet with a wrong name also asks for the Node
+  of its real name, and that request is high.
 - A client with a kubelet's user agent was refused under an identity that is not a node's. Anybody can send such a request, without any
   credential, and a kubelet whose requests are all refused needs no binding.
 
@@ -75,7 +87,8 @@ want to delete. If the name differs from the name of the Node, the graph allows 
 ## What to do
 Issue a client certificate with 'O=system:nodes' and 'CN=system:node:<name of its Node object>' to the kubelet. Both must match exactly, and
 the name must be in lower case. Issue one certificate for each node, best by TLS bootstrapping and rotation. If '--hostname-override' or a
-cloud provider sets the name of the Node, the certificate must have that name.
+cloud provider sets the name of the Node, the certificate must have that name. Switch off a machine whose Node you deleted, or let its
+kubelet restart, so that it registers again.
 
 ## False positives
 A node that registers for the first time asks for its Node before the Node exists. It is flagged only if no such Node appears in the whole
@@ -153,6 +166,14 @@ func checkRegistered(r *Request, s State, f *Finding) bool {
 	}
 	if similar, how := s.SimilarNode(r.Node, r.Time); similar != "" {
 		return identity(r, r.Node, how, similar, f)
+	}
+	if !r.Event.IsImpersonated && ofGoneNode(r, s) {
+		if identity(r, r.Node, NodeGone, "", f); renewsGone(r) {
+			f.Reason = NodeGoneRenewed
+			f.Params = append(f.Params, codes.Text(ParamAddress, lastAddress(r)))
+		}
+		f.Severity = Low
+		return true
 	}
 	return identity(r, r.Node, NodeMissing, "", f)
 }

@@ -84,7 +84,7 @@ func TestIdentity(t *testing.T) {
 		as("system:node:Worker-1", "system:nodes"))
 	f("without the domain", `high: user "system:node:ip-10-0-0-1": the cluster has no Node "ip-10-0-0-1"; there is a Node "ip-10-0-0-1.eu-west-1.compute.internal", which differs in its domain`,
 		as("system:node:ip-10-0-0-1", "system:nodes"))
-	f("nothing like it", `high: user "system:node:ghost": the cluster has no Node "ghost"`, as("system:node:ghost", "system:nodes"))
+	f("nothing like it", `high: user "system:node:ghost": the cluster has no Node "ghost"`, as("system:node:ghost", "system:nodes"), code(200))
 
 	f("impersonated without the group", `low: user "system:node:worker-1" is not in the group system:nodes: the Node authorizer does not know it (impersonated by "admin")`,
 		as("system:node:worker-1"), impersonated)

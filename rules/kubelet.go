@@ -9,7 +9,7 @@ import (
 // caller's. On Windows a product is the name of the program's file.
 func IsKubelet(product string, further []string) bool {
 	switch program(product) {
-	case "kubelet", "hollow-kubelet", "k3s", "rke2", "kubelite", "k0s", "hyperkube":
+	case "kubelet", "hollow-kubelet", "k3s", "rke2", "kubelite", "k0s", "hyperkube", "microshift":
 		return true
 	}
 	return slices.Contains(further, product) || slices.Contains(further, program(product))

@@ -74,7 +74,7 @@ func checkOtherGrant(r *Request, _ State, _ *Memory, f *Finding) bool {
 	*f = Finding{Rule: OtherGrant, Severity: Low, Subject: r.Node, Allowed: true, Params: created(r)}
 	switch {
 	case r.HasGrant && !r.Grant.ForNodes():
-		if Stays(&r.Grant.Binding) && r.JoinsBy() { // kubeadm's bindings name the group of bootstrap tokens, too
+		if r.JoinsThrough(&r.Grant.Binding) { // these bindings name the group of bootstrap tokens, too
 			return false
 		}
 		f.Reason, f.Binding = ByOtherBinding, r.Grant.Binding

@@ -71,5 +71,6 @@ const (
 	ParamPod      = "pod"
 	ParamProvider = "provider" // of the cluster, whose agent it is
 	ParamLane     = "lane"     // the part of a source
+	ParamOld      = "old"      // the ID of the credential of before
 	ParamTrouble  = "trouble"  // an error in a program's own words
 )

@@ -106,7 +106,7 @@ type Request struct {
 	Allowed bool
 	// Open is true when the log does not hold how the request ended, nor does the state tell whether RBAC lets it through.
 	Open bool
-	// Grant is the RBAC grant that let it through: the observed one, else the re-evaluated; but one of kubeadm's that stays where that gives the same.
+	// Grant is the RBAC grant that let it through: the observed one, else the re-evaluated; but one of kubeadm's or k0s's that stays where that gives the same.
 	// HasGrant says whether one is known.
 	Grant    rbac.Grant
 	HasGrant bool
@@ -208,6 +208,8 @@ type State interface {
 	Had(a *authorizer.AttributesRecord, node string, t time.Time) bool
 	// HadPod says whether a pod of that name was on the node at t, or as far back as Had goes.
 	HadPod(namespace, name, node string, t time.Time) bool
+	// HadPodIn says whether a pod of the namespace was on the node at some instant by t.
+	HadPodIn(namespace, node string, t time.Time) bool
 	// SilentSince is since when the Node has been silent that is so at t, or was within [ClockDoubt] before; zero if it was not.
 	SilentSince(node string, t time.Time) time.Time
 	// NodeExists says whether there was a Node object of that name at t, and whether the state can know.
@@ -225,6 +227,8 @@ type State interface {
 	AddressesKnown(t time.Time) bool
 	// NodeAt returns the node that has the address, at any time; "" if none has it, or several.
 	NodeAt(address string) string
+	// NodesWith are the Nodes that existed at t and had the address or the host name by then, for ten minutes or from the first; the one that has had it for longest first.
+	NodesWith(address string, t time.Time) []string
 	// OnlyPulls says whether pods name a secret, which cannot be there by that name, as an image pull secret, and no pod names it otherwise.
 	OnlyPulls(namespace, name string) bool
 	// FreshSecret returns a secret (namespace/name) to which the pod alone led the node when it was bound, and when that was. ok is false if there is

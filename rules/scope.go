@@ -39,7 +39,7 @@ not apply to a request from an address that the node never had, if the state has
 
 It is low in these cases:
 
-- kubeadm's own binding allowed the read of a ConfigMap of kubeadm.
+- kubeadm's or k0s's own binding allowed the read of a ConfigMap that it was made for.
 - The API server's Node authorizer denied what the state had long allowed (see authorizer-lag). The object
   belongs to the node.
 - A kubelet was refused a list or a watch of an object, or a token of a service account, that a pod on its node used within the ten minutes
@@ -123,7 +123,7 @@ func checkScope(r *Request, s State, m *Memory, f *Finding) bool {
 	case r.lags():
 		f.Severity = Low
 		f.Params = append(f.Params, codes.Text(ParamState, r.Answer.Verdict.String()))
-	case f.Binding.Name != "" && Stays(&f.Binding) && r.JoinsBy():
+	case r.JoinsThrough(&f.Binding):
 		f.Severity = Low
 	}
 	return true

@@ -133,6 +133,7 @@ func (c *chunker) read(r io.Reader) bool {
 				buf = append(make([]byte, 0, 2*cap(buf)), buf...)
 				continue
 			}
+			c.long.Bound = int64(c.bound)
 			buf, err = reduceLine(r, buf, &c.long)
 			long.addLong(line, &c.long, c.bound)
 			if err == nil {

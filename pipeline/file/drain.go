@@ -54,7 +54,7 @@ func (l *lane) beginAt(entries []entry, p *position) bool {
 		}
 	}
 	if i < 0 {
-		l.gap(fmt.Sprintf("the file that was read up to byte %d, %s then, is gone: what was written to it later may be lost", p.Offset, p.Path))
+		l.gap(fmt.Sprintf("the file that was read up to byte %d, %s then, is not next to the log any more: what was written to it later may be lost", p.Offset, p.Path))
 		for _, e := range entries {
 			if e.err == nil && !e.live && !e.first.After(p.First) {
 				l.done = append(l.done, e.mark)
@@ -185,6 +185,7 @@ func (l *lane) drain(ctx context.Context, end bool) (grew bool, err error) {
 		if t.long == 0 && len(carry) > l.opt.MaxEventBytes && n == 0 {
 			t.pass(carry)
 			t.reducer.Reset()
+			t.reducer.Bound = int64(l.opt.MaxEventBytes)
 			_, _ = t.reducer.Write(carry) // which never fails
 			t.long, carry = int64(len(carry)), nil
 		}

@@ -112,6 +112,8 @@ type LaneStats struct {
 	Trouble string
 	// Behind is how many bytes are there that are not stored: of compressed files as they are, of others plain.
 	Behind int64
+	// Since is when Stats noticed that there are such bytes, and nothing was stored after that; zero if there are none.
+	Since time.Time
 	// Stored is how many plain bytes were, since the start.
 	Stored int64
 	// LastEvent is the time of the last event among those, zero if there was none.

@@ -128,13 +128,16 @@ func TestFollowHeldBack(t *testing.T) {
 				}
 			}
 			w.lines(1)
-			if stats := s.follow.Stats(); len(stats) != 1 || stats[0].Behind < 1_000_000 || stats[0].Stored != 0 || stats[0].Lane != w.lane() {
+			if stats := s.follow.Stats(); len(stats) != 1 || stats[0].Behind < 1_000_000 || stats[0].Stored != 0 || stats[0].Lane != w.lane() || !stats[0].LastEvent.IsZero() || stats[0].Since.IsZero() {
 				t.Errorf("stats: %+v", stats)
 			}
 			close(s.hold)
 			st.await(t, w.lane(), w.want)
 			st.noGaps(t)
 			until(t, "nothing left", func() bool { return s.follow.Stats()[0].Behind == 0 })
+			if since := s.follow.Stats()[0].Since; !since.IsZero() {
+				t.Errorf("nothing is left since %s", since)
+			}
 			if last := s.follow.Stats()[0].LastEvent; !last.Equal(day.Add(time.Duration(*w.n) * time.Millisecond)) {
 				t.Errorf("last event: %s", last)
 			}
@@ -240,7 +243,7 @@ func TestFollowInodeReused(t *testing.T) {
 			if rotated {
 				st.noGaps(t)
 			} else {
-				st.oneGap(t, "is gone: what was written to it later may be lost")
+				st.oneGap(t, "is not next to the log any more: what was written to it later may be lost")
 			}
 		})
 	}

@@ -28,6 +28,7 @@ type stored struct {
 	ids       map[string][]string // by lane
 	counts    audit.Counts
 	places    []source.Place
+	answers   int // events that were too long for their responses alone
 	gaps      []string
 	behind    []bool // of each batch
 	log       bytes.Buffer
@@ -169,6 +170,9 @@ func (s *session) keep(b *source.Batch) {
 	defer s.mu.Unlock()
 	for i := range b.Events {
 		s.ids[b.Lane] = append(s.ids[b.Lane], strings.Clone(b.Events[i].AuditID))
+		if b.Events[i].ResponseBytes > 0 {
+			s.answers++
+		}
 	}
 	s.positions[b.Lane] = b.Position
 	s.counts.Add(b.Counts)

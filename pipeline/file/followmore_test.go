@@ -189,7 +189,7 @@ func TestFollowGone(t *testing.T) {
 		w.lines(5)
 		st.start(t, following(w))
 		st.await(t, w.lane(), w.want)
-		st.oneGap(t, "is gone: what was written to it later may be lost")
+		st.oneGap(t, "is not next to the log any more: what was written to it later may be lost")
 	})
 	t.Run("while it waits", func(t *testing.T) {
 		w, st := logIn(t), newStored()
@@ -530,13 +530,15 @@ func TestFollowReducesLongLines(t *testing.T) {
 		w.text("\n")
 		st.await(t, w.lane(), w.want)
 	}
+	w.text(answered(sized("answered", 0, 100), 3*chunkBytes) + "\n")
+	w.want = append(w.want, "answered")
 	w.lines(2)
 	st.await(t, w.lane(), w.want)
 	st.noGaps(t)
 	s.crash()
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.counts.Malformed != 0 || len(st.places) != 0 {
-		t.Errorf("%+v %v", st.counts, st.places)
+	if st.counts.Malformed != 0 || len(st.places) != 0 || st.answers != 1 {
+		t.Errorf("%+v %v, %d for their responses", st.counts, st.places, st.answers)
 	}
 }

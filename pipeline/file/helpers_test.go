@@ -82,6 +82,7 @@ func files(t testing.TB, all ...string) string {
 type got struct {
 	ids     []string
 	batches int
+	answers int // events that were too long for their responses alone
 	calls   int // of Options.Look
 	looked  int // events that have looks
 	res     *Result
@@ -121,6 +122,9 @@ func readInputs(t testing.TB, opt Options, inputs []Input) got {
 			}
 			for i := range b.Events {
 				g.ids = append(g.ids, strings.Clone(b.Events[i].AuditID))
+				if b.Events[i].ResponseBytes > 0 {
+					g.answers++
+				}
 				if b.Looks != nil && b.Looks[i].Body != b.Events[i].AuditID {
 					t.Errorf("event %s has the look at %v", b.Events[i].AuditID, b.Looks[i].Body)
 				}

@@ -39,6 +39,7 @@ type lane struct {
 	// done are the files that were read to their end, and pending those that are to be read after cur, in order.
 	done    []mark
 	pending []entry
+	left    []left
 	fresh   bool // pending was found out just now
 	ticked  bool // a poll has come since the last step
 	said    map[string]string
@@ -51,8 +52,9 @@ type lane struct {
 
 	unread, inFlight atomic.Int64 // bytes
 
-	mu     sync.Mutex // for all below, which is anybody's
-	report LaneStats
+	mu         sync.Mutex // for all below, which is anybody's
+	report     LaneStats
+	storedThen int64 // as of report.Since
 }
 
 func newLane(r *running, path, id string, late bool) *lane {
@@ -103,6 +105,7 @@ func (l *lane) once(ctx context.Context) error {
 	l.follow(ctx)
 	close(l.queue)
 	l.cur.close()
+	l.closeLeft()
 	giving.Wait()
 	return context.Cause(ctx)
 }
@@ -118,6 +121,7 @@ func (l *lane) follow(ctx context.Context) {
 		case <-ctx.Done():
 		case <-tick.C:
 			l.ticked = true
+			l.lookBack()
 		case <-l.wake:
 			select {
 			case <-time.After(min(settle, l.opt.Poll)):
@@ -197,7 +201,7 @@ func (l *lane) lingers(grown bool) bool {
 // leave is done with the current file.
 func (l *lane) leave() {
 	l.done = append(l.done, l.cur.mark)
-	l.cur.close()
+	l.leaves()
 	l.cur, l.fresh = nil, true
 }
 
@@ -350,7 +354,12 @@ func (l *lane) trouble() string {
 func (l *lane) stats() LaneStats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.report
-	s.Behind = l.unread.Load() + l.inFlight.Load()
-	return s
+	s := &l.report
+	if s.Behind = l.unread.Load() + l.inFlight.Load(); s.Behind == 0 || s.Stored != l.storedThen {
+		s.Since, l.storedThen = time.Time{}, s.Stored
+	}
+	if s.Behind > 0 && s.Since.IsZero() {
+		s.Since = time.Now()
+	}
+	return *s
 }

@@ -106,6 +106,22 @@ func readLineLength(t *testing.T, form func(event string) string, reduced bool) 
 	}
 }
 
+// answered is the event with a response whose body has so many bytes, or some more.
+func answered(event string, bytes int) string {
+	return strings.Replace(event, `"verb"`, `"responseObject":{"kind":"ServiceList","x":"`+strings.Repeat("s", bytes)+`"},"verb"`, 1)
+}
+
+// A line that is too long for its response alone says so.
+func TestReadLongResponse(t *testing.T) {
+	for _, size := range []int{6000, chunkBytes, 5 * chunkBytes} {
+		text := events("a", 3, 0, 1, 0) + answered(sized("b", 3, 100), size) + "\n" + sized("c", 4, size) + "\n" + answered(sized("d", 5, 100), size)
+		g := one(t, Options{MaxEventBytes: 5000}, text)
+		if len(g.ids) != 6 || g.answers != 2 || len(g.res.Malformed) > 0 {
+			t.Errorf("%d bytes: %q, of which %d are too long for their responses, %+v", size, g.ids, g.answers, g.res.Malformed)
+		}
+	}
+}
+
 func bit(b bool) int {
 	if b {
 		return 1

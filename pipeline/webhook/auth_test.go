@@ -463,8 +463,18 @@ func TestCertificateReload(t *testing.T) {
 	if got := s.server.Stats().CertificateExpires; !got.Equal(parsed.NotAfter) {
 		t.Errorf("it expires at %v, want %v", got, parsed.NotAfter)
 	}
+	expired, key := f.ca.issue("third", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
+	write(t, f.cert, expired)
+	write(t, f.key, key)
+	if res, err := fresh().Get(s.url); err == nil {
+		_ = res.Body.Close()
+		t.Error("an expired certificate is trusted")
+	}
 	if err := s.stop(); err != nil {
 		t.Error(err)
+	}
+	if n := strings.Count(log.String(), "the webhook's certificate has expired"); n != 1 {
+		t.Errorf("%d warnings that the certificate has expired:\n%s", n, log.String())
 	}
 	if n := strings.Count(log.String(), "cannot be reloaded"); n < 2 || int64(n) > failures {
 		t.Errorf("%d complaints for %d failures:\n%s", n, failures, log.String())

@@ -69,9 +69,6 @@ func newCredentials(opt *Options) (*credentials, error) {
 		}
 	}
 	c.enforce(s)
-	if at := c.now(); !s.expires.IsZero() && at.After(s.expires) {
-		c.log.Warn().Time("expired", s.expires).Strs("files", c.files[0].paths).Msg("the webhook's certificate has expired")
-	}
 	c.next.Store(c.now().Add(c.every).UnixNano())
 	return c, nil
 }
@@ -142,6 +139,9 @@ func (c *credentials) enforce(s *secrets) {
 		}
 	}
 	c.inForce.Store(s)
+	if !s.expires.IsZero() && c.now().After(s.expires) {
+		c.log.Warn().Time("expired", s.expires).Strs("files", c.files[0].paths).Msg("the webhook's certificate has expired")
+	}
 }
 
 // current returns what is in force, after a look at the files if it is time for one. While one caller looks the others continue.
