@@ -9,6 +9,7 @@ import (
 // The names of checks that a report explains by clients and by identities.
 const (
 	NothingDepends    = "nothing-depends"
+	RacesDecided      = "races-decided"
 	IdentitiesConform = "identities-conform"
 )
 
@@ -152,7 +153,7 @@ func All() []Check {
 		{NothingDepends, Ready, docNothingDepends, nil, nothingDepends},
 		{nameInventoried, Ready, docBindingsInventoried, nil, bindingsInventoried},
 		{IdentitiesConform, Ready | Confined, docIdentitiesConform, nil, identitiesConform},
-		{"races-decided", Ready, docRacesDecided, nil, racesDecided},
+		{RacesDecided, Ready, docRacesDecided, nil, racesDecided},
 		{"agreement", Ready, docAgreement, nil, agreement},
 		{"rare-paths-seen", Ready, docRarePathsSeen, nil, rarePathsSeen},
 		{"state-complete", Ready, docStateComplete, nil, stateComplete},

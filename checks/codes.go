@@ -27,6 +27,8 @@ const (
 	CodePolicyNoStart     Code = "policy-hides-while-open"
 	CodePolicyNoPanic     Code = "policy-hides-panics"
 	CodePolicyOther       Code = "policy-not-in-force"
+	CodeOthersMissing     Code = "requests-of-others-missing"
+	CodeOthersUnheard     Code = "no-requests-of-others"
 	CodeStartsMissing     Code = "starts-missing"
 	CodeTooLong           Code = "too-long"
 	CodeTorn              Code = "torn"
@@ -45,6 +47,7 @@ const (
 	CodeVersionMoved      Code = "version-moved"
 	CodeClockBehind       Code = "clock-behind"
 	CodeAnyPod            Code = "reads-any-pod"
+	CodeAnyAudience       Code = "tokens-for-any-audience"
 	CodeModeUntold        Code = "allowed-without-reason"
 	CodeVersionUnknown    Code = "version-unknown"
 	CodeVersionDiffers    Code = "version-contradicted"
@@ -67,7 +70,9 @@ const (
 	CodeBindingGrown      Code = "binding-grown"
 	CodeRightUnseen       Code = "right-unseen"
 	CodeNobodyJoined      Code = "nobody-joined"
+	CodeAccountSilent     Code = "account-silent"
 	CodeIdentityHarmless  Code = "identity-harmless"
+	CodeIdentityGone      Code = "identity-gone"
 	CodeRaceNotExcused    Code = "race-not-excused"
 	CodeRaceUndecided     Code = "race-undecided"
 	CodeManyRaces         Code = "many-races"
@@ -99,6 +104,10 @@ const (
 	// CodeRestrictionUnanswered is of a write of which the answer does not tell whether it was carried out.
 	CodeRestrictionUnanswered Code = "restriction-unanswered"
 	CodeRestrictionOfOne      Code = "restriction-of-one-server"
+	// CodeRestrictionNotInLife is of the time from one start of the API server to the next. CodeRestrictionNoStarts is of hours of which the log does not have
+	// when it starts.
+	CodeRestrictionNotInLife Code = "restriction-not-seen-between-starts"
+	CodeRestrictionNoStarts  Code = "restriction-without-starts"
 
 	CodeBirthWrong      Code = "birth-wrong"
 	CodeBirthDoubtful   Code = "birth-doubtful"
@@ -132,6 +141,7 @@ const (
 	NextMoveClients       Code = "move-clients"
 	NextGivePolicyInForce Code = "give-policy-in-force"
 	NextLogStarts         Code = "log-starts"
+	NextLogOthers         Code = "log-others"
 	NextSetClock          Code = "set-clock"
 	NextNotExamined       Code = "not-examined"
 	NextGiveBindings      Code = "give-rbac-state"

@@ -7,6 +7,8 @@ On every API server, the admission plugin NodeRestriction limits what a node may
 
 ## What proves it
 The cluster has one API server. In every hour, its plugin refused something with a message of its own, for example the request of a probe.
+The same applies to the time between two starts of the API server, because a start can change the plugins. The log shows when the API server
+starts: it then reads its identity Lease.
 
 The audit log does not name the API server that wrote an event. With several API servers, or an unknown number of them, a refusal proves
 nothing about the other API servers.
@@ -17,13 +19,16 @@ The check fails if a write of a node passed that the plugin refuses. See the rul
 The check is unproven in these cases:
 
 - Nothing in the log shows that the plugin is in force.
+- The API server started, and there was no refusal between this start and the next one. A refusal in the minute before a start does not
+  count, because the API server may have refused it after the start.
+- The log has no requests of the API server for its identity Lease.
 - The event of a write was too long. The API server cut its body off, or nodetrail did not read it.
 - A write may be of a pod of another node. Or it may be of a pod of the same name on the node, if the clock of an API server is wrong by
   minutes.
 
 ## What to do
 Add 'NodeRestriction' to '--enable-admission-plugins' of every API server, and run the probe in docs/node-restriction.md. The probe is a dry
-run and creates nothing.`
+run and creates nothing. Repeat it after each restart of the API server.`
 
 const docNoExcessRights = `Nodes have no rights beyond their own
 
@@ -42,6 +47,11 @@ rights:
 - to approve or sign certificates;
 - to have the certificate of any node approved ('certificatesigningrequests/nodeclient');
 - any audience of tokens.
+
+A binding that you keep ('--keep') gives none of the rights that the check 'tokens-on-node' looks for. It also gives nothing that the Node
+authorizer allows a node only for its own objects: Nodes, pods, ConfigMaps, ServiceAccounts, claims, volumes, volume attachments, Leases in
+'kube-node-lease', CSINodes, ResourceSlices and requests for certificates of pods, and their subresources. Only a ConfigMap, a
+ServiceAccount, a claim or a volume that the role names ('resourceNames') does not count.
 
 A named audience does not count as more, because the tokens are those of pods on the node. The API server's own audience (such as
 'https://kubernetes.default.svc') counts.
@@ -62,10 +72,16 @@ The check is unproven in these cases:
 
 - API servers answer as with the feature gate AuthorizeNodeWithSelectors off. This is possible in Kubernetes 1.32 and 1.33. Each node can
   then list and read the pods of all nodes.
+- The feature gate ServiceAccountNodeAudienceRestriction is off, as it is by default in Kubernetes 1.32, or does not exist, as before 1.32.
+  NodeRestriction then lets each node get tokens for any audience, of the service accounts of its pods. The log does not show this gate: if
+  you turned it on or off, give it with '--feature-gates'.
 - The authorization mode that you give names ABAC or Webhook. nodetrail does not know what these authorizers allow.
 
 ## What to do
 Delete the bindings that are listed, or remove the rights from their roles. Issue certificates without other groups.
+
+In Kubernetes 1.32, set '--feature-gates=ServiceAccountNodeAudienceRestriction=true' on API servers and give it to nodetrail, or waive the
+check.
 
 Remove AlwaysAllow. If the API server asks ABAC or a webhook, check that it allows nodes, and the service accounts of their pods, nothing
 more. Then waive the check.`
@@ -91,6 +107,8 @@ rights, which reach beyond that node:
 - to change or delete nodes;
 - to read the logs of nodes ('nodes/log');
 - to taint devices ('devicetaintrules');
+- to create or change RuntimeClasses and CSIDrivers;
+- to create VolumeAttachments;
 - to approve certificates;
 - to change RBAC, admission webhooks and API services;
 - to request certificates and to have those of nodes approved ('certificatesigningrequests/nodeclient'), if an account has both rights.
@@ -104,7 +122,8 @@ what runs on nodes:
 - 'extension-apiserver-authentication';
 - 'kubeadm-config';
 - 'kubelet-config';
-- 'kube-proxy'.
+- 'kube-proxy';
+- 'worker-config-*' of k0s.
 
 These rights do not count:
 
@@ -122,6 +141,11 @@ A DaemonSet or another pod has a service account with such rights. Some of these
 - An account that can update or patch 'pods/status' can say that a pod elsewhere has failed. Its controller then creates another pod, maybe
   on the stolen node. The account can also change the address to which Services send the traffic of that pod. This includes some network
   agents: such an agent needs the right only for pods of its own node, but RBAC gives it for all pods.
+
+- An account that can change a RuntimeClass can give its new pods a node selector, so that they come to the stolen node.
+- An account that can change a CSIDriver can add audiences ('tokenRequests'). The node may then get tokens for these audiences, of accounts
+  whose pods use the driver.
+- An account that can create VolumeAttachments can have a volume attached to the stolen node.
 
 ## What to do
 Give such pods a smaller role, or keep them on separate nodes. For leader election, Leases are enough, in a Role of the pod's own namespace.`
@@ -163,7 +187,8 @@ All of these hold:
 
 - The log holds all requests of nodes: the checks window-covered, reads-logged, policy-known, every-event-judged and servers-seen passed.
 - Each request of a node names its credential and its source address.
-- Each address is one that the Node object has or had in the state, and no other node used it in the same time.
+- Each address is one that the Node object has or had in the state, for ten minutes or from the first, and no other node used it in the
+  same time.
 - No rule found that something other than the kubelet uses the credential, and no rule is disabled.
 
 ## What defeats it
@@ -207,8 +232,10 @@ All of these hold:
 - Each certificate request for a node in the log was made by that node, or while the node joined. The controller approved it.
 - You give the audit policy, and it logs all of these requests with their bodies.
 - The rules 'node-bootstrap-impersonation' and 'bootstrap-token-misuse' ran.
-- The nodes that were created in the window requested their certificates through the Kubernetes API, in the window or in the hour before it.
-  Virtual nodes do not need certificates.
+- Each Node that was created in the window was created with a certificate that was approved and issued in the window or in the hour before
+  it. Somebody who is no node requested this certificate, or the node did so with a certificate that was requested in this way at any time.
+  If the log does not show which certificate created the Node, such a certificate must have been issued for the node before. Virtual nodes
+  do not need certificates.
 
 ## What defeats it
 The check fails if one of the two rules has a finding of high or critical severity, for example in these cases:
@@ -218,17 +245,17 @@ The check fails if one of the two rules has a finding of high or critical severi
 - A node or a bootstrap token requested a certificate that is not a kubelet's, from a signer for kubelets or for clients of the API server.
   Or such a certificate of another signer was approved.
 - Somebody unknown, or a node, approved a certificate.
-- A kubelet's serving certificate has names that its Node does not have, and was approved. The state covers the time of the request.
-- A token of a service account that one node got is used from another node's address.
+- A kubelet's serving certificate has names that its Node does not have, or had only for a moment, and was approved. The state covers the
+  time of the request. Or it has names of services, or of another node's machine.
+- A token of a service account that one node got is used from another node's address, for more than reviews of tokens and of oneself.
 - A bootstrap token was used for more than to join, or a node read the Secret of a bootstrap token.
 
 The check is unproven in these cases:
 
-- One of the two rules has a finding of medium severity, for example because:
-  - a certificate was first used from another address;
-  - two machines got a certificate of a node before its Node existed;
-  - a node asked for a certificate of a signer of your own;
-  - a node asked for a serving certificate with names that the state does not have, before the state begins or after it ends.
+- One of the two rules has a finding of medium severity. For example, a certificate was first used from another address, or two machines
+  got a certificate of a node before its Node existed. Or a node asked for a certificate of a signer of your own, or for a serving
+  certificate with names that the state does not have, before the state begins or after it ends. Or the certificate has an IP address that
+  its Node had for less than ten minutes.
 - Somebody else than the controller approved a request, and the log does not show which.
 - A node changed to a certificate that no request in the log asked for.
 - Somebody else requested a certificate of a node that exists and was silent. The log may lack what the node did.
@@ -238,7 +265,11 @@ The check is unproven in these cases:
 - The audit policy is not known, or does not log these requests with their bodies. The group '*' of a rule must not decide that: before
   Kubernetes 1.36 it matches no request.
 - One of the two rules is disabled.
-- A Node was created in the window, and the log has no request for its client certificate.
+- A Node was created in the window, and the log does not show such a request for its certificate. A request that was not approved, or that
+  the node made with a certificate of unknown origin, does not count.
+- A Node was created before the window with a certificate of unknown origin, in the time for which the report counts findings. This is not
+  the case if the node used the certificate for an earlier Node of its name before: it is the certificate of a Node that was registered
+  again.
 - The log goes back in time by more than two minutes, and the rules that look at several requests left requests out.
 - The log has no request at all. On kops since 1.20 and on EKS, client credentials are issued outside of the Kubernetes API, and nothing in
   the log can prove how.

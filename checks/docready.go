@@ -142,6 +142,20 @@ of each kind, and for at most 1 % of all watches in an hour. So nodetrail notice
 only if the node renewed its Lease in the five minutes in which the watch began, and in the five minutes before and after. Otherwise the
 watch may have begun before the log, or in a break of the log, which 'window-covered' names.
 
+Nodes make most of the requests that other checks expect. So nodetrail also looks for requests of others. A pod that comes to a node was made by
+somebody who is no node, and in most cases the scheduler bound it. The check is unproven if the log does not show that:
+
+- The log has who made the pods. It is missing for all pods, or for three or more pods and all that came in one hour. A pod can be made an hour
+  before it comes to a node, or earlier if no node could take it.
+- The log has who bound a pod, or made it for its node, ten minutes before or after it came. It is missing for all pods, for three or more
+  pods and all that came in one hour, or for three or more pods that are more than 1 % of all.
+
+If the log has neither for any pod, it is a log of nodes alone. The report lists that, and the answer then says nothing of what others do.
+
+Mirror pods of static pods do not count, nor do pods that came when no node renewed its Lease. If the audit policy does not log these requests
+of everybody, nodetrail cannot look for them. It does not notice a filter if no pod came, or if the filter drops only users who bring no pods,
+such as people.
+
 No log can show what kubelets seldom do. Since Kubernetes 1.31 they read their Node only when they start, when they repeat a failed report
 of its status, and when they verify that a volume is attached.
 
@@ -340,6 +354,8 @@ The check is unproven in these cases:
 - A client that a binding which goes is bound to created or changed a role or a binding. RBAC lets a client give others only rights that it has
   itself, so it may need the binding for that. This does not apply if the client has all these rights by other bindings, or the verb 'escalate'
   or 'bind'.
+- Such a client created or changed an admission policy with parameters, or a binding of one. It may do so only if it may read the parameters.
+  The log has to hold the response to show that there are no parameters.
 - A kubelet asked for an object that was not there (404), and the state does not cover the minute before: it may have been the node's own.
 - A kubelet listed or watched one object, and the state does not tell whether its node used the object. Such a request from an address that
   the node never had fails the check.
@@ -365,7 +381,8 @@ A binding goes in each of these cases:
 
 These bindings stay:
 
-- the bindings of kubeadm and the documented bindings of providers, as long as their roles give no more than is documented;
+- the bindings of kubeadm, the binding by which workers of k0s read their profiles, and the documented bindings of providers, as long as
+  their roles give no more than is documented;
 - ClusterRoleBindings of the API server's own ClusterRoles for TLS bootstrapping, under any name: 'system:node-bootstrapper', and
   'system:certificates.k8s.io:certificatesigningrequests:nodeclient' and ':selfnodeclient'. A binding of 'nodeclient' to nodes does not count;
 - bindings that give only named audiences of tokens ('request-serviceaccounts-token-audience'). Image credential providers need them.
@@ -381,6 +398,8 @@ The check is unproven in each of these cases:
   without their Roles.
 - The log names a binding that would go, and the state does not have it.
 - nodetrail did not judge the requests of the subjects of a binding that goes.
+- A binding that goes is for a service account, kubelets created tokens for it, and it made no request in the window. The audit policy logs each
+  request that it makes for a resource. Its requests are missing from the log, or its pods do not use the token.
 - A binding that goes is for a group of bootstrapping nodes, and no node joined in the window. A kubelet that restarts does not use the
   bootstrap token.
 - Within the window, somebody created a binding that goes, or it got more rights. The log shows only from then on who needs it.
@@ -388,6 +407,10 @@ The check is unproven in each of these cases:
   needs the binding that goes.
 - A binding that goes gives a right that no request shows in use, and no other binding gives that right. The binding's role names the right,
   or gives it by a wildcard.
+- A binding that goes gives a right that neither 'system:node' nor another binding gives, and in the window somebody asked the API server what
+  other users may do. kube-rbac-proxy, for example, creates a SubjectAccessReview for each client, about any right that you configure. Reviews
+  that kubelets and the programs of the control plane ask for do not count. If the audit policy does not log all reviews of others, somebody
+  may have asked.
 
 No request shows these rights in use:
 
@@ -404,6 +427,8 @@ Record RBAC objects with 'nodetrail record', or give the output of
 'kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o yaml' with '--state'.
 
 If a binding is for machines that join, let one join, or use a longer window.
+
+If a service account of a binding made no request, look for a filter that drops its requests. If it needs nothing, delete the binding.
 
 If a right is listed that no request shows in use, leave its binding in place and waive it, or find out who needs it.`
 
@@ -423,6 +448,10 @@ The rule 'node-identity' is on and finds no other identity that a kubelet used w
 
 The report lists identities with which every request failed anyway, and does not count them. If all requests of a kubelet with another user
 are refused, the kubelet needs no binding, and its node is not Ready. Anybody can claim to be a kubelet and be refused.
+
+It also lists a machine that is still on after its Node was deleted ('node-gone'). Its requests name no other node, and get nothing or what
+needs no Node: it records events, and renews its certificate ('node-gone-renewed'). One request for another Node, or one that gets something
+else, is enough for the check to fail.
 
 ## What to do
 Issue a certificate with 'O=system:nodes' and 'CN=system:node:' followed by the Node's name to each kubelet that is listed.`
@@ -466,7 +495,7 @@ The check is unproven in these cases:
 
 - Verdicts rest on evaluation alone, and nothing could be compared.
 - All disagreements are about objects that a node reaches through pods, and are from times that the state does not cover: before a journal
-  begins, more than five minutes after it ends, or between two journals.
+  begins, after it ends (lists: more than five minutes after that), or between two journals.
 - All times of nodes' requests in the log are whole seconds, because some log shippers cut the fractions, and at each disagreement the API
   server's decision could be right a second before or after. Nothing then shows in which order the changes and the requests of one second
   came. One request with a fraction of a second shows that the times are not cut.

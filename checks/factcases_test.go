@@ -2,6 +2,7 @@ package checks
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/rbac"
 )
 
@@ -121,6 +123,12 @@ func factCases() []kase {
 		{identity, "one that failed anyway", func(in *Input) {
 			in.Identities = []Identity{{User: "system:node:a", Reason: "group-missing", Harmless: true}}
 		}, Passed, CodeIdentityHarmless},
+		{identity, "a machine whose Node was deleted", func(in *Input) {
+			in.Identities = []Identity{{User: "system:node:a", Reason: "node-gone", Harmless: true, Gone: true}}
+		}, Passed, CodeIdentityGone},
+		{identity, "one that asks for another Node, too", func(in *Input) {
+			in.Identities = []Identity{{User: "system:node:a", Reason: "node-gone", Harmless: true, Gone: true}, {User: "system:node:a", Reason: "node-missing"}}
+		}, Failed, "node-missing"},
 		{identity, "nobody looked", func(in *Input) { in.Rules = in.Rules[:1] }, Unproven, CodeRuleUnknown},
 		{identity, "the rule is off", func(in *Input) { in.Rules[1].On = false }, Unproven, CodeRuleOff},
 		{identity, "no requests", func(in *Input) { in.Log.Requests = 0 }, Unproven, CodeNothingSeen},
@@ -143,6 +151,18 @@ func registers(node string, when time.Time, code int32) func(*Input) {
 	return func(in *Input) {
 		e := event(node, "create", "", "nodes", "", node, when)
 		e.ev.Code = code
+		in.Ledger.Observe(&e.ev, e.o)
+	}
+}
+
+// asksReview has somebody ask what another user may do.
+func asksReview(username string, kubelet bool) func(*Input) {
+	return func(in *Input) {
+		e := event("", "create", "authorization.k8s.io", "subjectaccessreviews", "", "", at(14, 0, 0))
+		e.ev.User, e.o = audit.User{Username: username}, evidence.Origin{Kubelet: kubelet}
+		if node, is := strings.CutPrefix(username, "system:node:"); is {
+			e.o.Node = node
+		}
 		in.Ledger.Observe(&e.ev, e.o)
 	}
 }
@@ -213,6 +233,7 @@ func TestNext(t *testing.T) {
 		{policy, "no beginnings", none, NextLogStarts},
 		{policy, "not in force", other, NextGivePolicyInForce},
 		{policy, "both", all(none, other), NextGivePolicyInForce},
+		{policy, "nobody who makes pods", without(func(t *tick) bool { return t.brings() == "pod" }), NextLogOthers},
 		{policy, "it hides", hides, NextGivePolicy},
 		{agree, "whole seconds", disagrees(Disagreement{Unordered: true}), NextKeepFractions},
 		{agree, "whole seconds and more", disagrees(Disagreement{Unordered: true}, Disagreement{Unwatched: true}), NextCheckState},
@@ -258,9 +279,7 @@ func useCases() []kase {
 	limited := func(change func(*Use)) func(*Input) {
 		return func(in *Input) {
 			use(func(u *Use) { u.Unlimited = true; change(u) })(in)
-			for i := range in.Versions {
-				in.Versions[i].Limited = in.Versions[i].Hour == in.Versions[len(in.Versions)-1].Hour
-			}
+			in.Limited = true
 		}
 	}
 	return []kase{
@@ -322,6 +341,51 @@ func useCases() []kase {
 		{races, "a kubelet, again and again", race(Races{Kubelet: true, ByRBAC: 16, Undecided: 5}), Unproven, CodeManyRaces},
 		{races, "no requests", func(in *Input) { in.Log.Requests = 0 }, Unproven, CodeNothingSeen},
 	}
+}
+
+// keptCases are bindings that are kept: what they give may not be of another node.
+func keptCases(rights string, rule func(verb, group, resource string) []rbacv1.PolicyRule, bind func([]rbacv1.PolicyRule, ...rbac.SubjectRef) func(*Input)) (out []kase) {
+	const leaseGroup, storage = "coordination.k8s.io", "storage.k8s.io"
+	add := func(what string, rules []rbacv1.PolicyRule, namespace, object string, state State) {
+		if object != "" {
+			rules[0].ResourceNames = []string{object}
+		}
+		code := CodeBindingStays
+		if state == Failed {
+			code = CodeDangerousRight
+		}
+		out = append(out, kase{rights, "kept: " + what, all(bind(rules, group("system:nodes")), func(in *Input) {
+			b := &in.Bindings[len(in.Bindings)-1].Binding
+			if namespace != "" {
+				*b = rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: namespace, Name: "x"}
+			}
+			in.Keep = []rbac.BindingRef{*b}
+		}), state, code})
+	}
+	for _, verb := range []string{"get", "list", "watch", "update", "*"} {
+		for _, k := range nodeKinds() {
+			add(verb+" all "+k.resource, rule(verb, k.group, k.resource), "", "", Failed)
+		}
+	}
+	add("ConfigMaps of a namespace", rule("get", "", "configmaps"), "shop", "", Failed)
+	add("pods of a namespace", rule("list", "", "pods"), "shop", "", Failed)
+	add("logs of pods", rule("get", "", "pods/log"), "", "", Failed)
+	add("metrics of nodes", rule("get", "", "nodes/metrics"), "", "", Failed)
+	add("status of everything", rule("get", "*", "*/status"), "", "", Failed)
+	add("the Lease of a node", rule("get", leaseGroup, "leases"), "", "worker-1", Failed)
+	add("a Lease of nodes", rule("get", leaseGroup, "leases"), nodeLeases, "worker-1", Failed)
+	add("a Node by its name", rule("get", "", "nodes"), "", "worker-1", Failed)
+	add("a ConfigMap by its name", rule("get", "", "configmaps"), "kube-system", "cni-config", Passed)
+	add("a ConfigMap by its name, in every namespace", rule("get", "", "configmaps"), "", "cni-config", Passed)
+	add("a Lease of its own", rule("update", leaseGroup, "leases"), "", "node-agent", Passed)
+	add("Leases of another namespace", rule("update", leaseGroup, "leases"), "kube-system", "", Passed)
+	add("what is in no namespace, in one", rule("get", storage, "csinodes"), "shop", "", Passed)
+	add("to create CSINodes, which NodeRestriction limits", rule("create", storage, "csinodes"), "", "", Passed)
+	add("what Node gives all nodes", rule("list", "", "services"), "", "", Passed)
+	add("what is of no node", rule("list", "", "namespaces"), "", "", Passed)
+	add("objects of others", rule("list", "example.com", "pods"), "", "", Passed)
+	add("devices of its own node, about which admission asks", rule("associated-node:update", "resource.k8s.io", "resourceclaims/driver"), "", "", Passed)
+	return out
 }
 
 func bindingCases() []kase {
@@ -425,6 +489,17 @@ func bindingCases() []kase {
 		{inventory, "audiences in a namespace", inNamespace(bind(rule(verbAudience, "", "vault"), group("system:nodes"))), Passed, CodeBindingStays},
 		{inventory, "admission asks about finalizers", bind(rule("update", "", "pods/finalizers"), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "a right to list all", bind(rule("list", "", "*"), group("system:nodes")), Passed, CodeBindingGoes},
+		{inventory, "any right, and somebody asks for reviews", all(bind(rule("*", "", "pods"), group("system:nodes")), asksReview("system:serviceaccount:monitoring:proxy", false)), Unproven, CodeRightUnseen},
+		{inventory, "any right, and a program with a node's credential asks", all(bind(rule("list", "", "*"), group("system:nodes")), asksReview("system:node:worker-1", false)), Unproven, CodeRightUnseen},
+		{inventory, "any right, and only a kubelet asks", all(bind(rule("*", "", "pods"), group("system:nodes")), asksReview("system:node:worker-1", true)), Passed, CodeBindingGoes},
+		{inventory, "any right, and only the scheduler asks", all(bind(rule("*", "", "pods"), group("system:nodes")), asksReview("system:kube-scheduler", false)), Passed, CodeBindingGoes},
+		{inventory, "any right, and the policy does not log who asks", all(bind(rule("*", "", "pods"), group("system:nodes")), func(in *Input) { in.Policy.OmitsReviews = true }), Unproven, CodeRightUnseen},
+		{inventory, "a right of system:node, and somebody asks", all(func(in *Input) { in.SystemNode = systemNode }, bind(rule("get", "", "pods"), group("system:nodes")), asksReview("jane", false)), Passed, CodeBindingGoes},
+		{inventory, "system:node itself, and somebody asks", all(bindAs("node", "system:node", systemNode, group("system:nodes")), asksReview("jane", false)), Passed, CodeBindingGoes},
+		{inventory, "a copy of it, and somebody asks", all(bind(systemNode, group("system:nodes")), asksReview("jane", false)), Passed, CodeBindingGoes},
+		{inventory, "any right that everybody has, and somebody asks", all(bind(rule("*", "", "pods"), group("system:nodes")), asksReview("jane", false), func(in *Input) {
+			in.Bindings = append(in.Bindings, clusterBinding("y", "y", rule("*", "*", "*"), group("system:authenticated")))
+		}), Passed, CodeBindingGoes},
 		{inventory, "another binding gives it too", all(bind(rule("get", "", "nodes/metrics"), group("system:nodes")), func(in *Input) {
 			in.Bindings = append(in.Bindings, clusterBinding("y", "y", rule("*", "*", "*"), group("system:authenticated")))
 		}), Passed, CodeBindingGoes},
@@ -479,10 +554,9 @@ func bindingCases() []kase {
 		{rights, "kept, and reads all secrets", all(bind(rule("get", "", "secrets"), group("system:nodes")), func(in *Input) {
 			in.Keep = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "x"}}
 		}), Failed, CodeDangerousRight},
-		{rights, "kept", all(bind(rule("get", "", "configmaps"), group("system:nodes")), func(in *Input) {
-			in.Keep = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "x"}}
-		}), Passed, CodeBindingStays},
+		{rights, "tokens for any audience in an hour", func(in *Input) { in.Versions[1].AnyAudience = true }, Unproven, CodeAnyAudience},
 	}
+	out = append(out, keptCases(rights, rule, bind)...)
 	for _, d := range slices.Concat(dangers(), []atom{
 		{verb: "*", group: "certificates.k8s.io", resource: "signers"}, {verb: "impersonate", resource: "*"}, {verb: "get", resource: "*/proxy"},
 	}) {

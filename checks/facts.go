@@ -21,6 +21,7 @@ func policyKnown(in *Input) Result {
 		return p.done(NextGivePolicy)
 	}
 	p.count(1, 1)
+	unheard := othersMissing(in, &p)
 	for _, c := range x.Contradicted {
 		p.unproven(Item{Code: CodePolicyOther, Request: c.Request, Line: c.Line, Value: x.Name, AuditIDs: []string{c.AuditID}, From: c.At, To: c.At})
 	}
@@ -29,6 +30,8 @@ func policyKnown(in *Input) Result {
 		return p.done(NextGivePolicyInForce)
 	case unopened:
 		return p.done(NextLogStarts)
+	case unheard:
+		return p.done(NextLogOthers)
 	}
 	return p.done(NextGivePolicy)
 }

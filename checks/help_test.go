@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -115,6 +116,9 @@ func play(every cadence) []tick {
 		}
 		out = append(out, event(node, "get", "", "secrets", "shop", "db", at(13, 2, 0)), event(node, "watch", "", "configmaps", "shop", "web", at(13, 2, 0)))
 	}
+	for p := range 3 { // nobody binds those that are made for their node
+		out = append(out, brings("system:serviceaccount:kube-system:replicaset-controller", "", at(13, 1, 50+p)), brings("system:kube-scheduler", "binding", at(13, 1, 50+p)))
+	}
 	start := event("worker-0", "create", "", "nodes", "", "worker-0", at(13, 30, 0))
 	start.ev.Code = 409
 	out = append(out, start, event("worker-0", "get", "", "nodes", "", "worker-0", at(13, 30, 0)))
@@ -125,6 +129,21 @@ func play(every cadence) []tick {
 		}
 	}
 	return append(out, ofServer("apiserver-0", "get", at(14, 0, 30)))
+}
+
+// brings is a request by which a pod comes to a node.
+func brings(username, sub string, t time.Time) tick {
+	e := event("", "create", "", "pods", "shop", "", t)
+	e.ev.Code, e.ev.User, e.ev.ObjectRef.Subresource, e.ev.UserAgent, e.o = 201, audit.User{Username: username}, sub, "kube-controller-manager/v1.36.3", evidence.Origin{}
+	return e
+}
+
+// brings is what of a pod the event brings: empty if it does not.
+func (t *tick) brings() string {
+	if t.o.Node != "" || t.ev.ObjectRef.Resource != "pods" {
+		return ""
+	}
+	return cmp.Or(t.ev.ObjectRef.Subresource, "pod")
 }
 
 func ofServer(name, verb string, t time.Time) tick {

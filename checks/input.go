@@ -75,6 +75,8 @@ type Input struct {
 	Servers    Servers
 	Modes      []Mode
 	Versions   []Version
+	// Limited says that an API server limits nodes to their own Nodes and pods at the window's end.
+	Limited bool
 	// Bindings are all that exist at the window's end, if BindingsKnown.
 	Bindings      []rbac.BindingInfo
 	BindingsKnown bool
@@ -87,6 +89,9 @@ type Input struct {
 	Uses       []Use
 	// UnjudgedUses are requests that a binding that goes may have let through, and that nobody judged.
 	UnjudgedUses int64
+	// Silent are the service accounts, or groups of them, among the subjects of bindings that go for which kubelets made tokens, and of which the log has no request
+	// though the policy logs what they do.
+	Silent []rbac.SubjectRef
 	// OthersJudged says that requests of others than nodes were judged too, where a binding that goes has such subjects.
 	OthersJudged bool
 	Identities   []Identity
@@ -175,6 +180,10 @@ type Policy struct {
 	Hidden []Hidden
 	// Omits are the acts of kubelets that it does not log, or not all of them: nobody can miss them.
 	Omits []evidence.Act
+	// OmitsOfOthers are the requests that bring pods which it does not log, or not of everybody who is no node.
+	OmitsOfOthers []evidence.Coming
+	// OmitsReviews says that it does not log each review of access, whoever asks for it, but for Kubernetes' own programs, of which it is known what they ask.
+	OmitsReviews bool
 	// Contradicted are kinds of requests of which the log has an event that the given policy would not have written.
 	Contradicted []Contradiction
 }
@@ -242,13 +251,14 @@ type Version struct {
 	Given        bool
 	Contradicted int64
 	// Features is the version by which requests were judged; Moved says that no version fits all hours between two starts of API servers, Doubts counts requests that
-	// fit only another version, and AnyPod says that the gate is off that limits nodes to their own pods. Limited says that the version limits them.
+	// fit only another version, and AnyPod says that the gate is off that limits nodes to their own pods.
 	Features string
-	Limited  bool
 	Moved    bool
 	Doubts   int64
 	AnyPod   bool
-	AuditIDs []string
+	// AnyAudience says that the gate is off that limits the audiences for which nodes get tokens.
+	AnyAudience bool
+	AuditIDs    []string
 }
 
 // Outcome is how a request ended.
@@ -309,6 +319,7 @@ type Identity struct {
 	User     string
 	Reason   Code
 	Harmless bool // nothing was reached
+	Gone     bool // of a machine whose Node was deleted
 	Count    int64
 	Last     time.Time
 	AuditIDs []string

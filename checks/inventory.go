@@ -39,6 +39,7 @@ const (
 	WhyBootstrap  Code = "subject-is-a-bootstrap-group"
 	WhyNoSubjects Code = "no-subjects"
 	WhyKubeadm    Code = "kubeadm"
+	WhyK0s        Code = "k0s"
 	WhyProvider   Code = "provider"
 	WhyDocumented Code = "documented"
 	WhyAudience   Code = "token-audience" // an image credential provider needs it
@@ -127,7 +128,7 @@ func fateOf(b *rbac.BindingInfo, node map[atom]bool, keep []rbac.BindingRef) (Fa
 		if !s.is(b) {
 			continue
 		}
-		if b.RoleExists && beyond(atomsOf(b.Rules), atomsOf(s.rules)) {
+		if b.RoleExists && !s.allows(b.Rules) {
 			return Goes, WhyRulesChanged
 		}
 		return Stays, s.why
@@ -151,6 +152,19 @@ type staying struct {
 	rules   []rbacv1.PolicyRule
 	why     Code
 	joins   bool // its subjects are machines that join, and no nodes
+	// names is how the names begin of the objects that its role may give; all objects, if it is empty.
+	names string
+}
+
+// allows reports whether the rules give no more than the role may.
+func (s *staying) allows(rules []rbacv1.PolicyRule) bool {
+	given := atomsOf(rules)
+	for a := range given {
+		if !strings.HasPrefix(a.name, s.names) {
+			return false
+		}
+	}
+	return !beyond(given, atomsOf(s.rules))
 }
 
 func (s *staying) is(b *rbac.BindingInfo) bool {
@@ -170,9 +184,10 @@ func (s *staying) is(b *rbac.BindingInfo) bool {
 }
 
 // stays is the list: what kubeadm makes (cmd/kubeadm/app/phases/bootstraptoken/node, uploadconfig, kubelet, addons/proxy and copycerts of
-// k8s.io/kubernetes), what the Kubernetes documentation makes for TLS bootstrapping, and what Amazon EKS documents.
+// k8s.io/kubernetes), what the Kubernetes documentation makes for TLS bootstrapping, what Amazon EKS documents, and what k0s makes.
 func stays() []staying {
 	const certificates, requests = certificatesGroup, certificateRequests
+	const k0sProfiles = "system:bootstrappers:worker-config"
 	cluster := func(name string) rbac.BindingRef {
 		return rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: name}
 	}
@@ -183,34 +198,38 @@ func stays() []staying {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
 	}
 	maps := rule("", "configmaps", nil, "get")
+	profiles := []rbacv1.PolicyRule{rule("", "configmaps", nil, "get", "list", "watch")}
 	bootstrap := []rbacv1.PolicyRule{rule(certificates, requests, nil, "create", "get", "list", "watch")}
 	approved := func(name, sub string, why Code) staying {
 		return staying{
-			cluster(name), false, "system:certificates.k8s.io:certificatesigningrequests:" + sub, []rbacv1.PolicyRule{rule(certificates, requests+"/"+sub, nil, "create")}, why, false,
+			binding: cluster(name), role: "system:certificates.k8s.io:certificatesigningrequests:" + sub, rules: []rbacv1.PolicyRule{rule(certificates, requests+"/"+sub, nil, "create")}, why: why,
 		}
 	}
 	client := approved("", "nodeclient", WhyBootstrapRole)
 	client.joins = true // a node that has a certificate renews it by selfnodeclient
 	return []staying{
-		{cluster("kubeadm:kubelet-bootstrap"), false, "system:node-bootstrapper", bootstrap, WhyKubeadm, false},
+		{binding: cluster("kubeadm:kubelet-bootstrap"), role: "system:node-bootstrapper", rules: bootstrap, why: WhyKubeadm},
 		approved("kubeadm:node-autoapprove-bootstrap", "nodeclient", WhyKubeadm),
 		approved("kubeadm:node-autoapprove-certificate-rotation", "selfnodeclient", WhyKubeadm),
 		// The Kubernetes documentation on TLS bootstrapping makes the same under other names.
-		{cluster("create-csrs-for-bootstrapping"), false, "system:node-bootstrapper", bootstrap, WhyDocumented, false},
+		{binding: cluster("create-csrs-for-bootstrapping"), role: "system:node-bootstrapper", rules: bootstrap, why: WhyDocumented},
 		approved("auto-approve-csrs-for-group", "nodeclient", WhyDocumented),
 		approved("auto-approve-renewals-for-nodes", "selfnodeclient", WhyDocumented),
-		{cluster("kubeadm:get-nodes"), false, "kubeadm:get-nodes", []rbacv1.PolicyRule{rule("", "nodes", nil, "get")}, WhyKubeadm, false},
-		{local("kubeadm:nodes-kubeadm-config"), false, "kubeadm:nodes-kubeadm-config", []rbacv1.PolicyRule{maps}, WhyKubeadm, false},
-		{local("kubeadm:kubelet-config"), false, "kubeadm:kubelet-config", []rbacv1.PolicyRule{maps}, WhyKubeadm, false},
-		{local("kubeadm:kubelet-config-1."), true, "", []rbacv1.PolicyRule{maps}, WhyKubeadm, false},
-		{local("kube-proxy"), false, "kube-proxy", []rbacv1.PolicyRule{rule("", "configmaps", []string{"kube-proxy"}, "get")}, WhyKubeadm, true},
-		{local("kubeadm:kubeadm-certs"), false, "kubeadm:kubeadm-certs", []rbacv1.PolicyRule{rule("", "secrets", []string{"kubeadm-certs"}, "get")}, WhyKubeadm, true},
+		{binding: cluster("kubeadm:get-nodes"), role: "kubeadm:get-nodes", rules: []rbacv1.PolicyRule{rule("", "nodes", nil, "get")}, why: WhyKubeadm},
+		{binding: local("kubeadm:nodes-kubeadm-config"), role: "kubeadm:nodes-kubeadm-config", rules: []rbacv1.PolicyRule{maps}, why: WhyKubeadm},
+		{binding: local("kubeadm:kubelet-config"), role: "kubeadm:kubelet-config", rules: []rbacv1.PolicyRule{maps}, why: WhyKubeadm},
+		{binding: local("kubeadm:kubelet-config-1."), prefix: true, rules: []rbacv1.PolicyRule{maps}, why: WhyKubeadm},
+		{binding: local("kube-proxy"), role: "kube-proxy", rules: []rbacv1.PolicyRule{rule("", "configmaps", []string{"kube-proxy"}, "get")}, why: WhyKubeadm, joins: true},
+		{binding: local("kubeadm:kubeadm-certs"), role: "kubeadm:kubeadm-certs", rules: []rbacv1.PolicyRule{rule("", "secrets", []string{"kubeadm-certs"}, "get")}, why: WhyKubeadm, joins: true},
 		{
-			cluster("eks:node-bootstrapper"), false, "eks:node-bootstrapper",
-			[]rbacv1.PolicyRule{rule(certificates, requests, nil, "create"), rule(certificates, requests+"/selfnodeserver", nil, "create")}, WhyProvider, false,
+			binding: cluster("eks:node-bootstrapper"), role: "eks:node-bootstrapper", why: WhyProvider,
+			rules: []rbacv1.PolicyRule{rule(certificates, requests, nil, "create"), rule(certificates, requests+"/selfnodeserver", nil, "create")},
 		},
+		// k0s makes this for its workers, and since 1.31 one for each minor (pkg/component/controller/workerconfig/reconciler.go of github.com/k0sproject/k0s).
+		{binding: local(k0sProfiles), role: k0sProfiles, rules: profiles, why: WhyK0s, names: "worker-config-"},
+		{binding: local(k0sProfiles + "-1."), prefix: true, rules: profiles, why: WhyK0s, names: "worker-config-"},
 		// The API server makes these roles for TLS bootstrapping, and each distribution has names of its own for their bindings.
-		{cluster(""), false, "system:node-bootstrapper", bootstrap, WhyBootstrapRole, false},
+		{binding: cluster(""), role: "system:node-bootstrapper", rules: bootstrap, why: WhyBootstrapRole},
 		client,
 		approved("", "selfnodeclient", WhyBootstrapRole),
 	}
@@ -262,13 +281,19 @@ func bindingsInventoried(in *Input) Result {
 	}
 	p.count(int64(len(in.Bindings)), int64(len(in.Bindings)))
 	fate, w := fates(in), windowOf(in)
+	asked := askedOf(in, &w, systemNode)
 	codes := map[Fate]Code{Goes: CodeBindingGoes, Stays: CodeBindingStays, Empty: CodeBindingEmpty}
 	for _, b := range Inventory(in.Bindings, systemNode, in.Keep) {
 		p.list(Item{Code: codes[b.Fate], Object: nameOf(b.Binding), Value: string(b.Why)})
 		if b.Fate == Goes && !in.OthersJudged && slices.ContainsFunc(b.Subjects, func(s rbac.SubjectRef) bool { return !s.ForNodes() }) {
 			p.unproven(Item{Code: CodeUsesUnjudged, Object: nameOf(b.Binding)})
 		}
-		if right := asideOnly(in.Bindings, fate, &b); right != "" {
+		for _, s := range b.Subjects {
+			if b.Fate == Goes && slices.Contains(in.Silent, s) {
+				p.unproven(Item{Code: CodeAccountSilent, Object: nameOf(b.Binding), Value: strings.TrimPrefix(s.Namespace+"/"+s.Name, "/")})
+			}
+		}
+		if right := asideOnly(in.Bindings, fate, &b, asked); right != "" {
 			p.unproven(Item{Code: CodeRightUnseen, Object: nameOf(b.Binding), Value: right})
 		}
 		if forJoining(in.Bindings, fate, &b) && !w.joined(in) {
@@ -303,17 +328,37 @@ func bindingsInventoried(in *Input) Result {
 
 // asideOnly returns a right of a binding that goes which the log does not show in use, and which no binding that is there afterwards gives to all subjects.
 // It is empty if there is none.
-func asideOnly(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), b *Inventoried) string {
+func asideOnly(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), b *Inventoried, asked func(*rbac.BindingInfo) map[atom]bool) string {
 	if b.Fate != Goes {
 		return ""
 	}
+	given := asides(&b.BindingInfo)
+	if b.Why != WhyRole && b.Why != WhyCopy {
+		maps.Copy(given, asked(&b.BindingInfo))
+	}
 	least := ""
-	for a := range lostWith(all, fate, b, asides(&b.BindingInfo)) {
+	for a := range lostWith(all, fate, b, given) {
 		if right := a.String(); least == "" || right < least {
 			least = right
 		}
 	}
 	return least
+}
+
+// askedOf returns what says which rights of a binding somebody may have asked about in a review of access. That may be any right: kube-rbac-proxy asks about what
+// its configuration says. What nodes have by system:node is not among them: with a copy of that, it is what the whole question is about.
+func askedOf(in *Input, w *window, systemNode []rbacv1.PolicyRule) func(*rbac.BindingInfo) map[atom]bool {
+	node := atomsOf(systemNode)
+	reviewed := in.Policy.OmitsReviews || in.Ledger != nil && !w.to.IsZero() && in.Ledger.Reviewed(w.from, w.to)
+	return func(b *rbac.BindingInfo) map[atom]bool {
+		if !reviewed {
+			return nil
+		}
+		out := atomsOf(b.Rules)
+		maps.DeleteFunc(out, func(a atom, _ bool) bool { return !beyond(map[atom]bool{a: true}, node) })
+		inForce(b, out)
+		return out
+	}
 }
 
 // lostWith leaves of the rights, which it changes, only those that no binding which is there after this one gives to all of its subjects.
@@ -351,19 +396,19 @@ func (w *window) joined(in *Input) bool {
 	return false
 }
 
-// anyPod tells the hours in which the Node authorizer lets each node read all pods.
-func (p *proof) anyPod(in *Input) {
+// anyOf tells the hours of the versions that let each node have what is no matter of its own.
+func (p *proof) anyOf(in *Input, code Code, of func(*Version) bool) {
 	var run *Item
 	for i := range in.Versions {
 		switch v := &in.Versions[i]; {
-		case !v.AnyPod:
+		case !of(v):
 		case run != nil && !v.Hour.Start().After(run.To):
 			run.To = v.Hour.End()
 		default:
 			if run != nil {
 				p.unproven(*run)
 			}
-			run = &Item{Code: CodeAnyPod, Value: v.Features, From: v.Hour.Start(), To: v.Hour.End()}
+			run = &Item{Code: code, Value: v.Features, From: v.Hour.Start(), To: v.Hour.End()}
 		}
 	}
 	if run != nil {
@@ -382,7 +427,8 @@ func noExcessRights(in *Input) Result {
 	if slices.Contains(in.NodeGroups, user.SystemPrivilegedGroup) {
 		p.fail(Item{Code: CodeDangerousGroup, Object: user.SystemPrivilegedGroup})
 	}
-	p.anyPod(in)
+	p.anyOf(in, CodeAnyPod, func(v *Version) bool { return v.AnyPod })
+	p.anyOf(in, CodeAnyAudience, func(v *Version) bool { return v.AnyAudience })
 	for _, m := range in.Modes {
 		item := Item{Code: CodeOtherAuthorizer, Server: m.Server, Value: m.Order}
 		switch all := m.authorizers(); {
@@ -414,7 +460,7 @@ func noExcessRights(in *Input) Result {
 		item := Item{Object: nameOf(b.Binding), Value: b.Role.Name}
 		fate, why := fateOf(b, systemNode, in.Keep)
 		switch {
-		case dangerous(given), (all || why == WhyKeep) && PowersOf(b).Right != "":
+		case dangerous(given), (all || why == WhyKeep) && PowersOf(b).Right != "", why == WhyKeep && in.ofAnother(b):
 			item.Code = CodeDangerousRight
 			p.fail(item)
 		case nodes && fate != Stays && beyond(excess, everybody):

@@ -34,6 +34,14 @@ func TestInventory(t *testing.T) {
 	const joins = "system:bootstrappers:kubeadm:default-node-token"
 	elsewhere := local("kubeadm:kubelet-config", "kubeadm:kubelet-config", getMaps, group("system:nodes"))
 	elsewhere.Binding.Namespace = "shop"
+	profile := func(verbs []string, names ...string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{Verbs: verbs, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: names}}
+	}
+	workers := func(name, role string, rules []rbacv1.PolicyRule) rbac.BindingInfo {
+		return local(name, role, rules, group("system:bootstrappers"), group("system:nodes"))
+	}
+	const k0s = "system:bootstrappers:worker-config"
+	reading := []string{"get", "list", "watch"}
 	csr := func(resource string) []rbacv1.PolicyRule {
 		return []rbacv1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{"certificates.k8s.io"}, Resources: []string{resource}}}
 	}
@@ -105,7 +113,18 @@ func TestInventory(t *testing.T) {
 		"its name with another role": {clusterBinding("kubeadm:node-autoapprove-certificate-rotation", "cluster-admin", csr("*"), group("system:nodes")), Goes, WhySubject},
 		"EKS": {clusterBinding("eks:node-bootstrapper", "eks:node-bootstrapper", csr("certificatesigningrequests/selfnodeserver"),
 			group("system:bootstrappers"), group("system:nodes")), Stays, WhyProvider},
-		"EKS with more": {clusterBinding("eks:node-bootstrapper", "eks:node-bootstrapper", csr("*"), group("system:nodes")), Goes, WhyRulesChanged},
+		"k0s's profiles":              {workers(k0s, k0s, profile(reading, "worker-config-default-1.36", "worker-config-x-1.36")), Stays, WhyK0s},
+		"of one minor":                {workers(k0s+"-1.36", k0s+"-1.36", profile(reading, "worker-config-default-1.36")), Stays, WhyK0s},
+		"k0s's, without its role":     {workers(k0s, k0s, nil), Stays, WhyK0s},
+		"k0s's, of another ConfigMap": {workers(k0s, k0s, profile(reading, "worker-config-default-1.36", "db")), Goes, WhyRulesChanged},
+		"k0s's, of all ConfigMaps":    {workers(k0s, k0s, profile(reading)), Goes, WhyRulesChanged},
+		"k0s's, to write":             {workers(k0s, k0s, profile([]string{"get", "update"}, "worker-config-default-1.36")), Goes, WhyRulesChanged},
+		"k0s's name, of secrets":      {workers(k0s, k0s, get("secrets", "worker-config-default-1.36")), Goes, WhyRulesChanged},
+		"k0s's, with another role":    {workers(k0s, "another", profile(reading, "worker-config-default-1.36")), Goes, WhySubject},
+		"of a minor, another's role":  {workers(k0s+"-1.36", k0s+"-1.35", profile(reading, "worker-config-default-1.36")), Goes, WhySubject},
+		"a name like k0s's":           {workers(k0s+"s", k0s+"s", profile(reading, "worker-config-default-1.36")), Goes, WhySubject},
+		"k0s's name, cluster-wide":    {clusterBinding(k0s, k0s, profile(reading, "worker-config-default-1.36"), group("system:nodes")), Goes, WhySubject},
+		"EKS with more":               {clusterBinding("eks:node-bootstrapper", "eks:node-bootstrapper", csr("*"), group("system:nodes")), Goes, WhyRulesChanged},
 	} {
 		keep := []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "keep"}}
 		got := Inventory([]rbac.BindingInfo{c.b}, systemNode, keep)
@@ -208,7 +227,7 @@ func TestUsualAgentsHaveNoPowers(t *testing.T) {
 		"node-exporter":       {{"create", "authentication.k8s.io", "tokenreviews"}, {"create", "authorization.k8s.io", "subjectaccessreviews"}},
 		"metrics-server":      {{"get", "", "nodes/metrics nodes/stats"}, {"get list watch", "", "pods nodes"}},
 		"coredns":             {{"list watch", "", "endpoints services pods namespaces"}},
-		"a CSI driver":        {{"get list watch create patch", "storage.k8s.io", "csinodes volumeattachments"}, {"get list watch", "", "persistentvolumes"}},
+		"a CSI driver":        {{"get list watch create patch", "storage.k8s.io", "csinodes"}, {"get list watch patch", "storage.k8s.io", "volumeattachments volumeattachments/status"}, {"get list watch", "storage.k8s.io", "csidrivers"}, {"get list watch", "", "persistentvolumes"}},
 		"a log collector":     {{"get list watch", "", "pods pods/log namespaces nodes"}},
 		"a leader":            {{"get create update patch delete", "coordination.k8s.io", "leases"}, {"create update patch delete", "", "events endpoints services"}},
 		"a job cleaner":       {{"get list watch delete deletecollection", "batch", "jobs cronjobs"}, {"delete", "apps", "daemonsets"}},
@@ -243,6 +262,7 @@ func TestConfigMapPowers(t *testing.T) {
 		{"kube-system", "patch", "mine extension-apiserver-authentication", "patch configmaps extension-apiserver-authentication"},
 		{"kube-system", "update", "kubelet-config-1.23", "update configmaps kubelet-config-1.23"},
 		{"kube-system", "update", "kubeadm-config kube-proxy", "update configmaps kube-proxy"},
+		{"kube-system", "patch", "worker-config-default-1.36", "patch configmaps worker-config-default-1.36"}, // of k0s
 		{"kube-system", "update patch", "cluster-autoscaler-status", ""},
 		{"kube-system", "get list watch delete", "", ""},
 		{"kube-system", "get", "extension-apiserver-authentication", ""},
@@ -266,7 +286,9 @@ func TestPowersOverOtherNodes(t *testing.T) {
 		{verb: "delete", group: "apps", resource: "deployments"}, {verb: "delete", group: "apps", resource: "statefulsets"}, {verb: "delete", resource: "replicationcontrollers"},
 		{verb: "create", group: "resource.k8s.io", resource: "devicetaintrules"}, {verb: "get", resource: "nodes/log"},
 		{verb: "update", resource: "pods/status"}, {verb: "patch", resource: "pods/status"},
-		{verb: "create", group: "certificates.k8s.io", resource: "podcertificaterequests"},
+		{verb: "create", group: "certificates.k8s.io", resource: "podcertificaterequests"}, {verb: "create", group: "storage.k8s.io", resource: "volumeattachments"},
+		{verb: "create", group: "node.k8s.io", resource: "runtimeclasses"}, {verb: "patch", group: "node.k8s.io", resource: "runtimeclasses"},
+		{verb: "create", group: "storage.k8s.io", resource: "csidrivers"}, {verb: "patch", group: "storage.k8s.io", resource: "csidrivers"},
 	} {
 		b := clusterBinding("x", "x", []rbacv1.PolicyRule{{Verbs: []string{a.verb}, APIGroups: []string{a.group}, Resources: []string{a.resource}}})
 		if got := PowersOf(&b).Right; got != a.String() {
@@ -296,6 +318,32 @@ func TestKept(t *testing.T) {
 			if ref := in.Bindings[i].Binding; stays(ref) != map[string]Code{"keep": WhyKeep}[ref.Name] {
 				t.Errorf("all are known: %t; %s stays: %q", known, ref, stays(ref))
 			}
+		}
+	}
+}
+
+// A binding that goes is not known to be unused if its subject has tokens and makes no request. Those that stay do not matter.
+func TestSilentAccountsOfBindings(t *testing.T) {
+	agent := rbac.SubjectRef{Kind: "ServiceAccount", Namespace: "kube-system", Name: "node-agent"}
+	for role, want := range map[string]int{"system:node": 1, "view": 0, "system:node, kept": 0} {
+		in := clean()
+		var kept bool
+		if role, kept = strings.CutSuffix(role, ", kept"); kept {
+			in.Keep = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "agent"}}
+		}
+		in.OthersJudged, in.Silent = true, []rbac.SubjectRef{agent}
+		in.Bindings = append(in.Bindings, clusterBinding("agent", role, []rbacv1.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}}}, agent))
+		r, n := resultOf(in, "bindings-inventoried"), 0
+		for _, item := range r.Evidence {
+			if item.Code == CodeAccountSilent {
+				n++
+				if item.State != Unproven || item.Object != "ClusterRoleBinding agent" || item.Value != "kube-system/node-agent" {
+					t.Errorf("%s: %+v", role, item)
+				}
+			}
+		}
+		if n != want || (r.State == Passed) != (want == 0) {
+			t.Errorf("%s: %d, %s", role, n, r.State)
 		}
 	}
 }

@@ -29,6 +29,8 @@ func powers() []atom {
 	// The API server asks only nodes whether the pod that is named runs on them (plugin/pkg/admission/noderestriction), and the signer believes it.
 	out = append(out, atom{verb: "create", group: certificatesGroup, resource: "podcertificaterequests"})
 	out = append(out, atom{verb: "get", resource: "nodes/log"})
+	// It attaches a volume of any pod, or of none, to a node.
+	out = append(out, atom{verb: "create", group: "storage.k8s.io", resource: "volumeattachments"})
 	// The pods of other nodes are made again, maybe here. A Deployment makes its ReplicaSets again, and operators the others. The pods of a DaemonSet
 	// come to the nodes where they were, and a CronJob does not make its Jobs again.
 	for _, of := range []struct{ group, resource string }{
@@ -45,6 +47,8 @@ func powers() []atom {
 			{"admissionregistration.k8s.io", "mutatingwebhookconfigurations"}, {"admissionregistration.k8s.io", "validatingwebhookconfigurations"},
 			{"admissionregistration.k8s.io", "mutatingadmissionpolicies"}, {"admissionregistration.k8s.io", "mutatingadmissionpolicybindings"},
 			{"apiregistration.k8s.io", "apiservices"}, {"resource.k8s.io", "devicetaintrules"}, // NoExecute evicts
+			{"node.k8s.io", "runtimeclasses"}, // scheduling.nodeSelector is that of pods (plugin/pkg/admission/runtimeclass)
+			{"storage.k8s.io", "csidrivers"},  // tokenRequests are audiences that nodes may ask for (plugin/pkg/admission/noderestriction)
 		} {
 			out = append(out, atom{verb: verb, group: of.group, resource: of.resource})
 		}
@@ -69,14 +73,14 @@ func powers() []atom {
 const configMapsNamespace = "kube-system"
 
 // givesPower reports whether who writes this ConfigMap of kube-system gets beyond a node: it makes users members of system:masters (aws-auth and
-// aws-iam-authenticator), says whose certificates and headers aggregated API servers trust, and names what kubeadm runs on machines, with what
+// aws-iam-authenticator), says whose certificates and headers aggregated API servers trust, and names what kubeadm and k0s run on machines, with what
 // configuration kubelets start, and what kube-proxy executes for its credentials on each node.
 func givesPower(configMap string) bool {
 	switch configMap {
 	case "aws-auth", "aws-iam-authenticator", "extension-apiserver-authentication", "kube-proxy", "kubeadm-config", "kubelet-config":
 		return true
 	}
-	return strings.HasPrefix(configMap, "kubelet-config-1.") // of kubeadm before 1.24
+	return strings.HasPrefix(configMap, "kubelet-config-1.") || strings.HasPrefix(configMap, "worker-config-") // of kubeadm before 1.24, and of k0s
 }
 
 // configMapPower returns the right of a binding to write such a ConfigMap, all of them or one by its name; "" if there is none. A right to create counts, as

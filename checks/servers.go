@@ -242,7 +242,10 @@ func nodeAuthorizerOn(in *Input) Result {
 	}
 	if !configured {
 		w.runs(func(h evidence.Hour) bool {
-			return !w.brief(h) && !slices.ContainsFunc(sources, func(name string) bool { return in.Ledger.Source(name, h) != nil })
+			return !w.brief(h) && !slices.ContainsFunc(sources, func(name string) bool {
+				x := in.Ledger.Source(name, h)
+				return x != nil && x.Requests != 0
+			})
 		}, func(first, last evidence.Hour) {
 			p.count(int64(last-first)+1, 0)
 			p.unproven(Item{Code: CodeModeUnknown, From: first.Start(), To: last.End()})

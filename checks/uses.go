@@ -1,9 +1,6 @@
 package checks
 
-import (
-	"github.com/nodetrail/nodetrail/evidence"
-	"github.com/nodetrail/nodetrail/rbac"
-)
+import "github.com/nodetrail/nodetrail/rbac"
 
 // fates are those of the bindings that are about nodes. Of a binding that is not there nothing is known, and it counts as one that goes.
 func fates(in *Input) func(rbac.BindingRef) (Fate, bool) {
@@ -49,19 +46,6 @@ func (u *Use) Harmless() bool {
 	return false
 }
 
-// limitedInTheEnd reports whether the API servers of the latest hour limit nodes to their own Nodes and pods, or one of them does.
-func (in *Input) limitedInTheEnd() bool {
-	last, limited := evidence.Hour(0), false
-	for i := range in.Versions {
-		v := &in.Versions[i]
-		if v.Hour > last {
-			last, limited = v.Hour, false
-		}
-		limited = limited || v.Hour == last && v.Limited
-	}
-	return limited
-}
-
 func nothingDepends(in *Input) Result {
 	p := proof{}
 	if !in.BindingsKnown {
@@ -78,7 +62,7 @@ func nothingDepends(in *Input) Result {
 		switch {
 		case u.stays(f, known):
 			p.list(u.item(CodeStayingUse))
-		case u.Unlimited && !in.limitedInTheEnd():
+		case u.Unlimited && !in.Limited:
 			p.list(u.item(CodeNeedsLater))
 		case u.Ended && !u.Harmless():
 			p.unproven(u.item(CodeOtherEnded)) // the client may have ended with it
@@ -177,7 +161,9 @@ func identitiesConform(in *Input) Result {
 		x := &in.Identities[i]
 		item := Item{Code: x.Reason, Object: x.User, To: x.Last, From: x.Last, AuditIDs: x.AuditIDs, Count: x.Count}
 		if x.Harmless {
-			item.Code, item.Value = CodeIdentityHarmless, string(x.Reason)
+			if item.Code, item.Value = CodeIdentityHarmless, string(x.Reason); x.Gone {
+				item.Code = CodeIdentityGone
+			}
 			p.list(item)
 			continue
 		}
@@ -189,7 +175,7 @@ func identitiesConform(in *Input) Result {
 func agreement(in *Input) Result {
 	p := proof{}
 	a := &in.Agreement
-	wrong, unordered := a.More, int64(0)
+	wrong, unordered, unwatched := a.More, int64(0), int64(0)
 	for i := range a.Disagreements {
 		d := &a.Disagreements[i]
 		item := Item{Code: CodeDisagreement, Node: d.Node, Request: d.Request, Object: d.Object, From: d.At, To: d.At, Count: 1}
@@ -205,6 +191,7 @@ func agreement(in *Input) Result {
 		switch {
 		case d.Unwatched:
 			item.Code = CodeNotWatched
+			unwatched++
 			p.unproven(item)
 		case d.Unordered:
 			item.Code = CodeWholeSeconds
@@ -220,9 +207,16 @@ func agreement(in *Input) Result {
 	if a.Rests > 0 && a.Compared == 0 {
 		p.unproven(Item{Code: CodeNotCompared, Count: a.Rests})
 	}
-	p.count(max(a.Decided, a.Compared), max(a.Decided, a.Compared)-wrong)
+	if a.Compared > 0 {
+		p.count(a.Compared, a.Compared-wrong)
+	} else {
+		p.count(a.Decided, a.Decided)
+	}
 	if unordered > 0 && unordered == wrong {
 		return p.done(NextKeepFractions)
+	}
+	if unwatched > 0 && unwatched == wrong {
+		return p.done(NextRecordState)
 	}
 	return p.done(NextCheckState)
 }

@@ -101,9 +101,6 @@ type Applied struct {
 // unproven items waived, and nothing else.
 func Apply(results []Result, waivers []Waiver, now time.Time) ([]Result, []Applied) {
 	out := slices.Clone(results)
-	for i := range out {
-		out[i].Evidence = slices.Clone(out[i].Evidence)
-	}
 	applied := make([]Applied, 0, len(waivers))
 	for _, w := range waivers {
 		a := Applied{Waiver: w, Expired: w.Expired(now)}
