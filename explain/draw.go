@@ -153,7 +153,7 @@ func brief(t time.Time) string { return t.Format("15:04:05.000") }
 
 // drawing of an explanation.
 func (ex *Explanation) drawing() *drawing {
-	d := newDrawer(ex.headed(ex.verdict()), strings.Join(append(append([]string{ex.Summary}, ex.Words...), ex.rbacWords()...), " "))
+	d := newDrawer(ex.headed(ex.verdictLine()), strings.Join(append(append([]string{ex.Summary}, ex.Words...), ex.rbacWords()...), " "))
 	row := ex.drawGraph(d)
 	ex.drawRBAC(d, row)
 	return &d.drawing

@@ -37,6 +37,10 @@ type Options struct {
 	Then []string
 	// Window is how far before and after a request its history goes, DefaultWindow if zero.
 	Window time.Duration
+	// StateEnd is when the state ends, if that is before the end of the time that [Explainer.Node] is asked about; zero otherwise.
+	StateEnd time.Time
+	// Until is the end of that time where it is open: of the logs, or of the state. Zero bounds nothing.
+	Until time.Time
 }
 
 // Explainer explains requests and objects. It holds no state of its own, and may be used concurrently and while the state changes.

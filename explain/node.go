@@ -20,6 +20,8 @@ type NodeReach struct {
 	// From and To bound the span, both included; nil where it is open.
 	From *time.Time `json:"from"`
 	To   *time.Time `json:"to"`
+	// StateEnd is when the state ends, if that is before the end of the span; nil otherwise. What came after that is missing.
+	StateEnd *time.Time `json:"stateEnd"`
 	// KubernetesVersion is by which the Node authorizer was asked.
 	KubernetesVersion string `json:"kubernetesVersion"`
 	// Known is false when there may be more objects, as the state does not know all of the span; Notes say why.
@@ -98,10 +100,16 @@ func (x *Explainer) Node(node string, from, to time.Time, beyond *Beyond) *NodeR
 		Node: node, From: optional(from), To: optional(to), KubernetesVersion: x.o.Node.Features().Version(),
 		Objects: []NodeObject{}, Accounts: []Account{}, Beyond: beyond, Notes: []string{},
 	}
-	objects, missing := x.o.Node.ReachedBy(node, from, to)
-	if out.Known = missing == ""; !out.Known {
+	if out.StateEnd = optional(x.o.StateEnd); out.StateEnd != nil {
+		out.Notes = append(out.Notes, "The state ends at "+clock(*out.StateEnd)+": objects that came after that are missing.")
+	}
+	objects, _ := x.o.Node.ReachedBy(node, from, to)
+	begin, end := x.covered(from, to)
+	missing := x.o.Node.EachReached(nil, begin, end, func(string, []nodeauthz.Reached) {})
+	if missing != "" {
 		out.Notes = append(out.Notes, "Objects may be missing: "+missing+".")
 	}
+	out.Known = missing == "" && out.StateEnd == nil
 	for i := range objects {
 		if o := x.nodeObject(node, from, &objects[i]); len(o.Access) > 0 {
 			out.Objects = append(out.Objects, o)
@@ -132,6 +140,20 @@ func (x *Explainer) Node(node string, from, to time.Time, beyond *Beyond) *NodeR
 	return out
 }
 
+// covered is the part of a span of which the state has to tell: to the end of what is known at all, and no further than the state goes.
+func (x *Explainer) covered(from, to time.Time) (begin, end time.Time) {
+	if to.IsZero() {
+		to = x.o.Until
+	}
+	if end := x.o.StateEnd; !end.IsZero() && (to.IsZero() || to.After(end)) {
+		to = end
+	}
+	if !to.IsZero() && from.After(to) {
+		from = to
+	}
+	return from, to
+}
+
 const (
 	accessGet   = "get"
 	accessToken = "create token"
@@ -149,7 +171,8 @@ func rankOf(kind string) int {
 	return len(order)
 }
 
-// nodeObject asks the authorizer what the node could do with an object, at an instant at which it led to the node.
+// nodeObject asks the authorizer what the node could do with an object, at an instant at which it led to the node. After the end of the state nobody knows whether it
+// still did: that is to be rotated, too.
 func (x *Explainer) nodeObject(node string, from time.Time, r *nodeauthz.Reached) NodeObject {
 	o := NodeObject{Object: stepOf(r.Object), Access: []string{}, Paths: []Path{}}
 	group, resource := nodeauthz.ResourceOfKind(r.Object.Kind)
@@ -158,12 +181,12 @@ func (x *Explainer) nodeObject(node string, from time.Time, r *nodeauthz.Reached
 	if at.Before(from) {
 		at = from
 	}
-	if x.o.Node.Decide(q.Attributes(), at).Verdict == nodeauthz.Allow {
+	if x.o.Node.Decide(q.Attributes(), at).Verdict != nodeauthz.Deny {
 		o.Access = append(o.Access, accessGet)
 	}
 	if r.Object.Kind == nodeauthz.KindServiceAccount {
 		q.Verb, q.Subresource = "create", "token"
-		if x.o.Node.Decide(q.Attributes(), at).Verdict == nodeauthz.Allow {
+		if x.o.Node.Decide(q.Attributes(), at).Verdict != nodeauthz.Deny {
 			o.Access = append(o.Access, accessToken)
 		}
 	}
@@ -182,7 +205,7 @@ func (x *Explainer) rights(out *NodeReach, accounts map[rbac.SubjectRef]int, fro
 	if x.o.RBAC == nil {
 		return
 	}
-	out.RightsKnown = x.o.RBAC.CoversAll(from, to)
+	out.RightsKnown = out.StateEnd == nil && x.o.RBAC.CoversAll(x.covered(from, to))
 	if !out.RightsKnown && len(accounts) > 0 {
 		out.Notes = append(out.Notes, "Rights of service accounts may be missing: the state does not know all roles and bindings of the time.")
 	}

@@ -18,7 +18,7 @@ const (
 
 // rotations collects what to rotate: the credential, what it read, what it could read, and what tokens that it could make could read.
 func (r *NodeReach) rotations() {
-	r.Rotate = []Rotation{{Kind: rotateCredential, Name: r.Node, Why: "it is the credential in question: issue a new one, and make sure that the old one is not accepted any more"}}
+	r.Rotate = []Rotation{{Kind: rotateCredential, Name: r.Node, Why: "it is the credential in question: issue a new one. A client certificate stays valid until it expires"}}
 	seen := map[[3]string]bool{}
 	add := func(kind, namespace, name, why string) {
 		if k := [3]string{kind, namespace, name}; !seen[k] {

@@ -16,14 +16,27 @@ const (
 	maxTextRows    = 50
 )
 
-// headline is in one line what became of the request: how the API server answered where the log has that, or else the verdict.
+// headline is in one line what became of the request: how the API server answered where the log or the finding tells, or else the verdict.
 func (ex *Explanation) headline() string {
-	answer := ex.verdict()
-	if ex.Event != nil {
-		answer = ex.Event.answer()
+	if answer := ex.answer(); answer != "" {
+		return ex.headed(answer)
 	}
-	return ex.headed(answer)
+	return ex.headed(ex.verdictLine())
 }
+
+// answer says what the API server did; it is empty where nothing tells.
+func (ex *Explanation) answer() string {
+	switch {
+	case ex.Event != nil:
+		return ex.Event.answer()
+	case ex.Outcome != nil:
+		return ex.Outcome.answer()
+	}
+	return ""
+}
+
+// verdictLine says whose verdict it is: RBAC may have allowed what the Node authorizer denies.
+func (ex *Explanation) verdictLine() string { return "Node authorizer: " + ex.verdict() }
 
 // headed is a line that begins with an answer and names the request.
 func (ex *Explanation) headed(answer string) string {
@@ -106,8 +119,8 @@ func (l *lines) writeTo(w io.Writer, what string) error {
 func (ex *Explanation) WriteText(w io.Writer) error {
 	l := &lines{}
 	l.add("%s", ex.headline())
-	if ex.Event != nil {
-		l.add("  Node authorizer: %s", ex.verdict())
+	if ex.answer() != "" {
+		l.add("  %s", ex.verdictLine())
 	}
 	l.add("  %s", ex.Summary)
 	if ex.Verdict == "deny" {
@@ -129,7 +142,7 @@ func (ex *Explanation) WriteText(w io.Writer) error {
 		}
 	}
 	if ex.Verdict == "unknown" {
-		l.add("  To know it takes state from before then: a journal that begins earlier (--state), or an audit log with bodies (--audit-log).")
+		l.add("  Give state from before then: a journal that begins earlier (--state), or an audit log with bodies (--audit-log).")
 	}
 	for _, s := range ex.Notes {
 		l.add("  %s", s)

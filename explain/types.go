@@ -21,6 +21,8 @@ type Explanation struct {
 	At time.Time `json:"at"`
 	// Event is what the audit log says of the request; nil for one that was only asked about.
 	Event *Event `json:"event"`
+	// Outcome is what became of the requests of the finding that is explained; nil where none is.
+	Outcome *Outcome `json:"outcome"`
 	// Verdict is the Node authorizer's: allow, deny, unknown, or none where who asks is no node.
 	Verdict string `json:"verdict"`
 	// Race is true when the verdict would be another one within the skew of the instant.

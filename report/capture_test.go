@@ -75,7 +75,7 @@ func TestCaptures(t *testing.T) {
 		for _, x := range r.Findings {
 			if x.Rule == "authorizer-lag" || x.Rule == rules.CredentialMisuse && x.Reason != rules.ForeignClient &&
 				!(x.Reason == rules.SecretTaken && (x.UserAgent == "curl" || x.UserAgent == "calico-node")) && x.Reason != rules.RestrictionRefused && x.Reason != rules.AdmissionStopped && // the writes that NodeRestriction was tried with
-				!((x.Reason == rules.ForeignReadRefused || x.Reason == rules.OddWriteRefused) && x.UserAgent == "kubelet") { // a client that calls itself one: the kubelets are hollow
+				!((x.Reason == rules.ForeignReadRefused || x.Reason == rules.OddWriteRefused || x.Reason == rules.OddWrite) && x.UserAgent == "kubelet") { // a client that calls itself one: the kubelets are hollow
 				t.Errorf("%s: %s", name, x.Message)
 			}
 			if x.Rule == "foreign-node-write" && x.Severity == "critical" {

@@ -89,7 +89,7 @@ func (r *Report) prove(f *Facts) {
 		w := &f.Waivers[i]
 		r.Waivers = append(r.Waivers, Waiver{w.Waiver.Check, w.Waiver.Owner, w.Waiver.Reason, w.Waiver.Expires, len(w.Covers), w.Expired})
 	}
-	r.Paste = paste(f, r.Window.To)
+	r.Paste = paste(f)
 	for _, q := range r.Questions() {
 		for i := range q.Checks {
 			r.beforeLog(&q.Checks[i], f.Words)
@@ -151,11 +151,11 @@ func good(answer string, acceptWaivers bool) bool {
 const validFor = 90 * 24 * time.Hour
 
 // paste is a file of waivers that would cover all that can be waived, "" for none. Owners and reasons are empty, so that it is refused until somebody has put them in.
-func paste(f *Facts, end *time.Time) string {
-	if end == nil {
+func paste(f *Facts) string {
+	if f.Now.IsZero() {
 		return ""
 	}
-	all := checks.WaiversFor(f.Checks, "", "", end.Add(validFor))
+	all := checks.WaiversFor(f.Checks, "", "", f.Now.UTC().Truncate(24*time.Hour).Add(validFor))
 	if len(all) == 0 {
 		return ""
 	}

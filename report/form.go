@@ -71,7 +71,7 @@ func (f *FailOn) Parse(list string) error {
 		default:
 			s, err := rules.ParseSeverity(word)
 			if err != nil {
-				return fmt.Errorf("%w, nor not-ready nor not-confined", err)
+				return fmt.Errorf("%q is none of low, medium, high, critical, not-ready and not-confined", word)
 			}
 			if f.Severity == rules.None || s < f.Severity {
 				f.Severity = s

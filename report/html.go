@@ -191,7 +191,7 @@ h1 { margin-bottom: 0; } summary h2 { display: inline; font-size: 1.1rem; } deta
 {{with add (more .Agreement.Disagree) (toInt .Agreement.DisagreeMore)}}<p>and {{.}} more</p>{{end}}</details>
 {{end}}{{with .Nodes}}{{template "fold" fold "nodes"}}
 <table>
-<thead><tr><th>Node</th><th>Requests</th><th>Denied by Node</th><th>of which RBAC allowed</th></tr></thead>
+<thead><tr><th>Node</th><th>Requests</th><th>Denied by Node</th><th>of which needed RBAC</th></tr></thead>
 <tbody>{{range top .}}<tr><td>{{visible .Name}}</td><td>{{.Requests}}</td><td>{{.Deny}}</td><td>{{.Excess}}</td></tr>
 {{end}}</tbody></table>{{with more .}}<p>and {{.}} more (--all)</p>{{end}}</details>
 {{end}}</main>

@@ -137,7 +137,7 @@ func (r *Report) incidentCounts() string {
 // incidentLine is the summary's line. There is an incident.
 func (r *Report) incidentLine() string {
 	first := &r.Incidents[0]
-	return fmt.Sprintf("%s; look first at the one of %s (%s); nodetrail analyze --incidents shows each", r.incidentCounts(), wording.Visible(WhoseCredential(first)), first.Severity)
+	return fmt.Sprintf("%s; look first at the one of %s (%s); --incidents shows each", r.incidentCounts(), wording.Visible(WhoseCredential(first)), first.Severity)
 }
 
 // incidentHead is an incident in three lines.

@@ -52,13 +52,17 @@ func readObject(doc []byte, out *rbac.Objects, others *int, depth int) error {
 		Kind       string            `json:"kind"`
 		Items      []json.RawMessage `json:"items"`
 	}
-	if err := yaml.Unmarshal(doc, &head); err != nil {
+	text, err := yaml.YAMLToJSON(doc)
+	if err != nil {
 		return err
 	}
+	if string(text) == "null" {
+		return nil // only comments
+	}
+	if err := json.Unmarshal(text, &head); err != nil { // what it is not is said in Go's words
+		return errors.New("no Kubernetes object: apiVersion, kind or items has another type, or it is no map")
+	}
 	if head.Kind == "" && head.APIVersion == "" && len(head.Items) == 0 {
-		if text, err := yaml.YAMLToJSON(doc); err == nil && string(text) == "null" {
-			return nil // only comments
-		}
 		return errors.New("no Kubernetes object: it has neither apiVersion nor kind")
 	}
 	if len(head.Items) > 0 {

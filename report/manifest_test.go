@@ -43,9 +43,9 @@ func TestReadManifest(t *testing.T) {
 	}
 	for in, want := range map[string]string{
 		"a: [":   "document 1: ",
-		"just":   "document 1: ",
+		"just":   "document 1: no Kubernetes object",
 		"a: b":   "document 1: no Kubernetes object",
-		"[1, 2]": "document 1: ",
+		"[1, 2]": "document 1: no Kubernetes object",
 		"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nrules: []":                                           "document 1: metadata.name is missing",
 		"apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: a}\nrules:\n- verb: [get]":               `unknown field "verb"`,
 		"kind: List\nitems:\n- kind: List\n  items: [{}]":                                                                "item 1: ",

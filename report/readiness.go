@@ -28,7 +28,7 @@ func readiness(r *Report, f Facts, undecided int64) (x Readiness, nodeOff, restr
 			out.gap(codes.Rule, codes.RuleDisabled, codes.Text(codes.ParamRule, name))
 		}
 	}
-	total := r.Verdicts.Allow + r.Verdicts.Deny + r.Verdicts.Unknown
+	total := r.Verdicts.all()
 	out.ofLog(r, &f, total)
 	nodeOff = out.ofMode(r, total)
 	out.blockers(r)
@@ -202,9 +202,9 @@ func (x *verdict) blockers(r *Report) {
 // fruitless warns of requests that only RBAC let through and that do not block: those by bindings that stay, and those that failed
 // anyway.
 func (x *verdict) fruitless(r *Report) {
-	say := func(stay bool, code codes.Code) {
+	for _, code := range []codes.Code{codes.AllowedInVain, codes.AllowedByKubeadm, codes.AllowedByProfiles} {
 		for _, n := range needs(r, func(f *Finding) int64 {
-			if f.stays() != stay {
+			if f.fruitless() != code {
 				return 0
 			}
 			return f.low
@@ -212,16 +212,21 @@ func (x *verdict) fruitless(r *Report) {
 			x.gap(codes.Doubt, code, n.params()...)
 		}
 	}
-	say(false, codes.AllowedInVain)
-	say(true, codes.AllowedByKubeadm)
 }
 
 func (b *Binding) ref() *rbac.BindingRef {
 	return &rbac.BindingRef{Kind: b.Kind, Namespace: b.Namespace, Name: b.Name}
 }
 
-func (f *Finding) stays() bool {
-	return f.Binding != nil && rules.Stays(f.Binding.ref())
+// fruitless is the code of what such requests of the finding are.
+func (f *Finding) fruitless() codes.Code {
+	switch {
+	case f.Binding == nil || !rules.Stays(f.Binding.ref()):
+		return codes.AllowedInVain
+	case rules.OfK0s(f.Binding.ref()):
+		return codes.AllowedByProfiles
+	}
+	return codes.AllowedByKubeadm
 }
 
 func joinName(namespace, name string) string { return wording.Qualified(namespace, name) }

@@ -90,6 +90,13 @@ func TestReadiness(t *testing.T) {
 			r.Grant.Binding = rbac.BindingRef{Kind: "RoleBinding", Namespace: "kube-system", Name: "kubeadm:nodes-kubeadm-config"}
 		})
 	})
+	f("a worker of k0s started", ready, []string{`! 1 request of "k0s" on 1 node was allowed only by RoleBinding kube-system/system:bootstrappers:worker-config-1.36, ` +
+		"which is k0s's, stays, and does not block: get configmaps"}, func(l *log) {
+		l.many(10)
+		l.add("worker-1 get configmaps kube-system/worker-config-default-1.36", legacy, agent("k0s/v1.36.3"), func(r *rules.Request) {
+			r.Grant.Binding = rbac.BindingRef{Kind: "RoleBinding", Namespace: "kube-system", Name: "system:bootstrappers:worker-config-1.36"}
+		})
+	})
 	f("NodeRestriction is off", ready, []string{"! the admission plugin NodeRestriction is not in force: a write passed that it refuses"},
 		func(l *log) { l.add("worker-1 patch nodes worker-2"); l.add("worker-1 patch nodes worker-3") })
 	f("NodeRestriction is on", ready, nil, func(l *log) { l.add("worker-1 patch nodes worker-2", code(403)) })

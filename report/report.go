@@ -137,6 +137,9 @@ type Verdicts struct {
 	Races   RaceCounts `json:"races"`
 }
 
+// all counts the requests that were judged.
+func (v *Verdicts) all() int64 { return v.Allow + v.Deny + v.Unknown }
+
 // RaceCounts counts the verdicts that were races.
 type RaceCounts struct {
 	Allow int64 `json:"allow"`

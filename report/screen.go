@@ -189,7 +189,7 @@ func (t Text) worst(b *strings.Builder, r *Report, l layout) {
 			}
 		}
 	}
-	if n := len(r.Findings) - most; n > 0 {
+	if n := len(r.Findings) - most; n > 0 && !t.All {
 		fmt.Fprintf(b, "  %s\n", t.paint(dim, wording.MoreOf(int64(n), "finding")))
 	}
 }

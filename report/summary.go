@@ -22,7 +22,7 @@ type Summary struct {
 	NoBindings bool
 	// Remarks are sentences that explain the answers as a whole.
 	Remarks []string
-	// Blockers are the reasons why the bindings cannot be deleted, those without a count first, then the largest first, and what else keeps a
+	// Blockers are the reasons why the bindings cannot be deleted, those that are no requests first, then the most requests first, and what else keeps a
 	// credential from being confined. Each check that failed has at least one. Gaps are the checks that are unproven.
 	Blockers, Gaps []Point
 	// LogFirst says that the log has to have something first; "" where it has.
@@ -82,8 +82,18 @@ func (s *Summary) first() string {
 	return ""
 }
 
-// lateState is how long after the log's begin the state may begin before the first screen says so.
-const lateState = 5 * time.Minute
+// uncovered is for how long the state may not cover the beginning or the end of the log before the first screen says so, if that does not leave verdicts unknown and is
+// not a tenth of the log.
+const uncovered = 5 * time.Minute
+
+// manyUnknown is the share of verdicts that may be unknown before the first screen says so, in percent.
+const manyUnknown = 5
+
+// missesMuch reports whether the state misses so much of the log that the first screen has to say so.
+func (r *Report) missesMuch(by time.Duration) bool {
+	w := &r.Window
+	return by >= uncovered || r.Verdicts.Unknown > 0 && w.From != nil && 10*by >= w.To.Sub(*w.From)
+}
 
 // Summary sums the report up.
 func (r *Report) Summary() Summary {
@@ -99,11 +109,14 @@ func (r *Report) Summary() Summary {
 		case codes.LogEmpty, codes.LogWithoutNodes:
 			s.LogFirst = wording.LogNodesFirst
 		case codes.StateBeginsLate:
-			if d.Params.Duration(codes.ParamBy) < lateState {
+			if !r.missesMuch(d.Params.Duration(codes.ParamBy)) {
 				continue
 			}
 			remark += " " + wording.StateToCover
 		case codes.StateEndsEarly:
+			if !d.Decides() && !r.missesMuch(d.Params.Duration(codes.ParamBy)) {
+				continue
+			}
 			remark += " " + wording.StateTooOld
 		case codes.LinesUnreadable:
 			if at := r.Events.MalformedAt; len(at) > 0 {
@@ -116,6 +129,18 @@ func (r *Report) Summary() Summary {
 		if !d.Decides() {
 			s.Notes--
 		}
+	}
+	expired := int64(0)
+	for i := range r.Waivers {
+		if r.Waivers[i].Expired {
+			expired++
+		}
+	}
+	if expired > 0 {
+		s.Remarks = append(s.Remarks, wording.WaiversExpired(expired))
+	}
+	if v := &r.Verdicts; 100*v.Unknown >= manyUnknown*v.all() && v.Unknown > 0 {
+		s.Remarks = append(s.Remarks, wording.ManyUnknown(v.Unknown, v.all()))
 	}
 	if len(r.Readiness.Clients) > 0 {
 		s.Remarks = append(s.Remarks, wording.UnknownClient)
@@ -157,6 +182,8 @@ func (r *Report) Summary() Summary {
 			case c.State == checks.Unproven.String():
 				s.Gaps = append(s.Gaps, p)
 			case c.State != checks.Failed.String() || told[c.Name]:
+			case i == 0 && p.weight > 0:
+				s.Blockers = append(s.Blockers, p)
 			case i == 0:
 				first = append(first, p)
 			default:
@@ -263,6 +290,9 @@ func (r *Report) lines(counts map[string]int64) []Line {
 	}
 	g, v := &r.Agreement, &r.Verdicts
 	out = append(out, Line{"Agreement", wording.Agreement(g.Agree, g.Compared, g.Races.Agree, g.Races.Compared)})
+	if v.Unknown > 0 {
+		out = append(out, Line{"Unknown", wording.UnknownVerdicts(v.Unknown, v.all())})
+	}
 	var excess int64
 	for i := range r.Nodes {
 		excess += r.Nodes[i].Excess
@@ -313,6 +343,9 @@ func (c *Check) point(title string) Point {
 	}
 	if more > 0 {
 		p.Detail += fmt.Sprintf(" (and %d more)", more)
+	}
+	if c.Name == checks.RacesDecided { // its items are requests
+		p.weight = int64(len(items) + more)
 	}
 	if p.Next == "" {
 		p.Next = wording.See(c.Page)

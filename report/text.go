@@ -38,8 +38,6 @@ type Text struct {
 	Columns int
 	// Colour turns on terminal colours.
 	Colour bool
-	// MaxFindings bounds the groups listed of each rule; 0 means 5.
-	MaxFindings int
 }
 
 const (
@@ -169,7 +167,7 @@ func (t Text) evidence(b *strings.Builder, r *Report) {
 	}
 }
 
-// findings lists the groups by rule, the worst rule first, and of each rule the worst and most frequent.
+// findings lists the groups by rule, the worst rule first, and of each rule the worst and most frequent first.
 func (t Text) findings(b *strings.Builder, r *Report) {
 	fmt.Fprintf(b, "\n%s\n", t.paint(bold, "Findings"))
 	listed := "none"
@@ -181,10 +179,6 @@ func (t Text) findings(b *strings.Builder, r *Report) {
 	}
 	if len(r.Findings) == 0 || r.FindingsHidden > 0 {
 		fmt.Fprintf(b, "  %s\n", listed)
-	}
-	most := t.MaxFindings
-	if most == 0 {
-		most = 5
 	}
 	var order []string
 	byRule := map[string][]*Finding{}
@@ -209,11 +203,7 @@ func (t Text) findings(b *strings.Builder, r *Report) {
 			of = fmt.Sprintf("found %s in %s", plural(requests, "time"), plural(int64(len(all)), "group"))
 		}
 		fmt.Fprintf(b, "  %s %s: %s, see %s\n", t.paint(severityColour(worst), fmt.Sprintf("%-8s", worst)), t.paint(bold, rule), of, all[0].Runbook)
-		for i, f := range all {
-			if i == most {
-				fmt.Fprintf(b, "           %s\n", t.paint(dim, fmt.Sprintf("and %s (-o json has all)", plural(int64(len(all)-most), "more group"))))
-				break
-			}
+		for _, f := range all {
 			client := fmt.Sprintf("client %q, ", f.UserAgent)
 			if f.UserAgent == "" && slices.Contains(overTime(), rule) {
 				client = ""

@@ -88,7 +88,7 @@ func (w *WhatIf) Authorizers() []string {
 // a node's or is in the group of nodes. So is one that a node made as somebody else.
 func ConcernsNodes(j *pipeline.Judgement) bool {
 	u := j.Event.Effective()
-	return j.IsNode || j.Impersonator != "" || strings.HasPrefix(u.Username, nodeid.UserPrefix) || slices.Contains(u.Groups, user.NodesGroup)
+	return j.IsNode || j.Impersonator != "" || nodeid.Resembles(u.Username, u.Groups)
 }
 
 // passedBy reports whether a grant that goes let the request of somebody else than a node through: by the API server's own word, else by what RBAC was.

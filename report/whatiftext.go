@@ -144,10 +144,7 @@ func (t Text) outcome(b *strings.Builder, r *WhatIfReport, outcome, title, say s
 		return
 	}
 	fmt.Fprintf(b, "\n%s %s\n", t.paint(bold, title), t.paint(dim, "("+say+")"))
-	most := t.MaxFindings
-	if most == 0 {
-		most = 30
-	}
+	const most = 30 // of each client
 	client, shown := "", 0
 	for i, x := range all {
 		if i == 0 || x.client != client {

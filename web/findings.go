@@ -125,6 +125,11 @@ func (d *data) explain(ctx context.Context, f *found) (*explain.Explanation, str
 	if err != nil {
 		return nil, err.Error()
 	}
+	x.Outcome = &explain.Outcome{Count: f.Count, Succeeded: f.Allowed, Authorized: f.Authorized, Answers: f.Answers}
+	if f.Binding != nil {
+		b := explain.Binding(*f.Binding)
+		x.Outcome.Binding = &b
+	}
 	return x, ""
 }
 

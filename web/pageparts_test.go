@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 )
@@ -31,16 +32,23 @@ func TestDoc(t *testing.T) {
 	f("- a\nb\n## c", "<ul>\n<li>a\nb</li>\n</ul>\n<h2>c</h2>\n")
 }
 
-// Every rule's page has nothing that the renderer leaves as it is.
+// Every rule's and every check's page has nothing that the renderer leaves as it is.
 func TestDocsOfRules(t *testing.T) {
+	rendered := func(name, page string) {
+		t.Helper()
+		for _, mark := range []string{"`", "](", "\n- ", "##", "<!--"} {
+			if strings.Contains(page, mark) {
+				t.Errorf("the page of %s has %q", name, mark)
+			}
+		}
+	}
+	for _, c := range checks.All() {
+		rendered(c.Name, string(CheckPage{Doc: checks.Page(&c)}.Page()))
+	}
 	for _, r := range rules.All() {
 		v := Rule{Name: r.Name, Doc: rules.Page(r)}
 		page := string(v.Page())
-		for _, mark := range []string{"`", "](", "\n- ", "##", "<!--"} {
-			if strings.Contains(page, mark) {
-				t.Errorf("the page of %s has %q", r.Name, mark)
-			}
-		}
+		rendered(r.Name, page)
 		// Next to the sections of the Doc there are the reasons.
 		if strings.Count(page, "<h2>") != strings.Count(r.Doc, "\n## ")+1 || v.Title() != r.Title() || !strings.HasPrefix(string(v.Steps()), "<p>") {
 			t.Errorf("the page of %s is %q, with the title %q and the steps %q", r.Name, page, v.Title(), v.Steps())

@@ -120,6 +120,8 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodePolicyNoStart:     says("the audit policy leaves out the stage ResponseStarted: a watch, or another request that lasts, is not in the log while it is open"),
 	checks.CodePolicyNoPanic:     says("the audit policy leaves out the stages RequestReceived and Panic: a request at which the API server panics is not in the log"),
 	checks.CodeStartsMissing:     says("watches end in the log that do not begin in it: the audit policy or a filter leaves out the stage ResponseStarted, so that a watch that is open is not in the log, or a shipper drops events"),
+	checks.CodeOthersMissing:     says("pods came to nodes, and who brought them is not in the log: a filter drops requests of users that are no nodes"),
+	checks.CodeOthersUnheard:     says("the log has no request by which somebody brings a pod to a node: it is a log of nodes alone, and says nothing of what others do"),
 	checks.CodePolicyOther:       says("the audit policy is not the one in force: it would not have logged this event"),
 	checks.CodeTooLong:           says("an event was too long to be read"),
 	checks.CodeTorn:              says("an event was torn"),
@@ -138,6 +140,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeClockBehind:       about("the clock of the recorder of the state seems to be behind those of the API servers, by %s at most: before that showed, requests next to changes were judged by a state that was dated too early"),
 	checks.CodeVersionMoved:      says("the decisions about nodes' requests do not fit any one version with its feature gates, and no API server started between them: another authorizer may be asked before the Node authorizer"),
 	checks.CodeAnyPod:            says("the feature gate AuthorizeNodeWithSelectors is off, or API servers answered so: each node can read the pods of all nodes"),
+	checks.CodeAnyAudience:       says("the feature gate ServiceAccountNodeAudienceRestriction is off or does not exist: each node can get tokens for any audience, of the service accounts of its pods"),
 	checks.CodeModeUntold:        says("an authorizer that is neither Node nor RBAC allows requests before RBAC or without a reason, or reasons were changed, so that the log cannot show what Node and RBAC allow"),
 	checks.CodeVersionUnknown:    says("the API servers' version is not known, or not the one by which requests were judged"),
 	checks.CodeVersionDiffers:    valued("the API server made a decision that version %s does not make"),
@@ -147,7 +150,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeAnswerUnknown:     used("%s may need %s: how the request ended is not known"),
 	checks.CodeOwnUnknown:        used("nobody watched pods in the minute before, so %s may need %s"),
 	checks.CodeOtherEnded:        used("what else allowed this has ended, so %s may need %s now"),
-	checks.CodeGivesRights:       used("RBAC lets clients give others only rights that they have, so %s may need %s"),
+	checks.CodeGivesRights:       used("a client can give rights, or the parameters of admission policies, only if it has them, so %s may need %s"),
 	checks.CodeHarmlessUse:       used("%s used %s and would not notice that it is gone"),
 	checks.CodeStayingUse:        used("%s used %s, which stays"),
 	checks.CodeBindingsUnknown:   says("the state does not hold all bindings of the whole window"),
@@ -165,9 +168,13 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeRightUnseen: func(i *checks.Item) string {
 		return fmt.Sprintf("%s goes and gives %s, which may be in use without a request that shows it", i.Object, i.Value)
 	},
+	checks.CodeAccountSilent: func(i *checks.Item) string {
+		return fmt.Sprintf("%s goes and is for %s: kubelets create tokens for it, and the log has no request with one", i.Object, i.Value)
+	},
 	checks.CodeNobodyJoined:     about("%s goes and is for machines that join, and none joined in the window"),
 	checks.CodeBindingGrown:     about("whether anything needs %s is known only from then on: before, it did not exist or gave less, or another binding gave the same"),
 	checks.CodeIdentityHarmless: about("identity %s has a wrong user or group, and its requests failed anyway"),
+	checks.CodeIdentityGone:     about("identity %s has no Node, as a machine whose Node was deleted: these requests name no other node and get nothing"),
 	checks.CodeRaceNotExcused:   about("a binding allowed a client that is not a kubelet, within --skew of a change: %s"),
 	checks.CodeRaceUndecided:    about("nothing tells how a request within the skew of a change was decided: %s"),
 	checks.CodeManyRaces:        about("many requests of one client within the skew of a change: %s"),
@@ -203,7 +210,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeBirthUnapproved:    about("a certificate of a node was issued, and the log has no approval of the request: %s"),
 	checks.CodeBirthsNotLogged:    says("the audit policy is not known to log certificate requests with their bodies"),
 	checks.CodeNoBirth:            says("no request for a certificate of a node is in the log; kops and EKS issue credentials outside of the Kubernetes API"),
-	checks.CodeBirthOutside:       says("a node joined without a certificate request in the log"),
+	checks.CodeBirthOutside:       says("a node joined, and the log does not show a valid request for its certificate"),
 	checks.CodeSecondUser:         valued("something other than its kubelet uses the node's credential (%s)"),
 	checks.CodeSecondUserDoubtful: valued("something other than its kubelet may use the node's credential (%s)"),
 	checks.CodeCredentialUnnamed:  says("the log does not name the credential of requests"),
@@ -226,7 +233,9 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeRestrictionUnclear: func(i *checks.Item) string {
 		return strings.TrimSuffix("a write passed that NodeRestriction refuses unless the clock of an API server is wrong: "+i.Object, ": ")
 	},
-	checks.CodeRestrictionOfOne: says("NodeRestriction refused a request, and the log does not show on which API server"),
+	checks.CodeRestrictionOfOne:     says("NodeRestriction refused a request, and the log does not show on which API server"),
+	checks.CodeRestrictionNotInLife: says("a start of the API server can change its admission plugins, and nothing in the log shows that NodeRestriction was on at this time"),
+	checks.CodeRestrictionNoStarts:  says("NodeRestriction refused a request, and the log does not show when the API server starts: requests for its identity Lease are missing"),
 	checks.CodeAccountPower: func(i *checks.Item) string {
 		return fmt.Sprintf("the service account %s of pods on %s reaches beyond its node by %s", i.Object, Plural(i.Count, "node"), i.Value)
 	},
@@ -240,7 +249,8 @@ func stateGap(i *checks.Item) string {
 		codes.KindMissing: "it has no " + kind, codes.KindPartial: "it may not have every " + kind, codes.KindRefused: "the recorder may not list and watch " + kind,
 		codes.KindUnlisted: kind + " was not listed yet", codes.WatchInterrupted: "the watch of " + kind + " is interrupted",
 		codes.VolumesMissing: "it has no PersistentVolume, though pods use claims", codes.StateEndsEarly: "it ends before the log",
-		codes.NotWatched: "the cluster was not watched for some time", codes.NotWatchedMore: "the cluster was not watched several times",
+		codes.StateForgotten: "a restart forgot what bodies in the audit log had shown",
+		codes.NotWatched:     "the cluster was not watched for some time", codes.NotWatchedMore: "the cluster was not watched several times",
 		codes.WatchErrors: "a watch was interrupted", codes.StateUnreadable: "entries could not be read", codes.EntryUnreadable: "an entry could not be read",
 	}[codes.Code(code)]
 	if why == "" {
@@ -277,7 +287,8 @@ var nexts = map[checks.Code]string{
 	checks.NextReadEvents:        "read these parts of the log from their source again, or waive each line",
 	checks.NextLogServerLeases:   "log and record the renewals of the API servers' identity Leases (deploy/audit-policy.yaml, nodetrail record)",
 	checks.NextTurnNodeOn:        "put Node before RBAC on every API server, and log its decisions",
-	checks.NextGiveVersion:       "log the API servers' identity Leases, which have the version, and do not give another one (--kubernetes-version)",
+	checks.NextGiveVersion:       "log the API servers' identity Leases, which name the version; remove --kubernetes-version if it is wrong",
+	checks.NextLogOthers:         "let no filter drop requests of service accounts, of controllers or of other users; you can waive what you cannot change",
 	checks.NextGivePolicyInForce: "give the file that kube-apiserver --audit-policy-file names: the policy that was given is another",
 	checks.NextNotExamined:       "give the log and the state of the whole window, or let nodetrail run write them to its store for that long",
 	checks.NextMoveClients:       "find out who runs each client: give it a service account with a role of its own (nodetrail suggest), or treat the nodes' credentials as stolen",

@@ -87,7 +87,8 @@ func (English) Say(code codes.Code, p codes.Params) string {
 
 var identities = map[rules.Reason]string{
 	rules.GroupMissing: "group missing", rules.NoNodeIdentity: "no node identity", rules.NameForm: "name form", rules.NameEmpty: "name form",
-	rules.NameLetterCase: "letter case", rules.NameDomain: "host name", rules.NodeMissing: "unregistered name",
+	rules.NameLetterCase: "letter case", rules.NameDomain: "host name", rules.NodeMissing: "unregistered name", rules.NodeGone: "deleted Node",
+	rules.NodeGoneRenewed:   "deleted Node, new certificate",
 	rules.SharedCertificate: "shared certificate",
 }
 

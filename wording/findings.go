@@ -22,9 +22,10 @@ const nodeUser = nodeid.UserPrefix
 
 // findings has a sentence for each reason.
 var findings = map[rules.Reason]func(*said) string{
-	rules.BindingNeeded:    (*said).excess,
-	rules.BindingUnknown:   (*said).excess,
-	rules.BindingOfKubeadm: func(s *said) string { return s.excess() + ", which is kubeadm's and stays" },
+	rules.BindingNeeded:     (*said).excess,
+	rules.BindingUnknown:    (*said).excess,
+	rules.BindingOfKubeadm:  func(s *said) string { return s.excess() + ", which is kubeadm's and stays" },
+	rules.BindingOfProfiles: func(s *said) string { return s.excess() + ", which is k0s's and stays" },
 	rules.BindingDuringLag: func(s *said) string {
 		return s.excess() + ", because the API server's Node authorizer denied what the state had long allowed"
 	},
@@ -94,13 +95,16 @@ var findings = map[rules.Reason]func(*said) string{
 	},
 
 	rules.LiveNodeSigned: func(s *said) string {
+		if old := s.p.Text(rules.ParamOld); old != "" {
+			return s.birth("got a certificate of node %s, whose kubelet used its old credential ") + old + " again after that, first within 10 seconds of " + s.time(rules.ParamSince)
+		}
 		return s.birth("got a certificate of node %s while its kubelet was running with another credential")
 	},
 	rules.LiveNodeAsked: func(s *said) string {
 		return s.birth("asked for a certificate of node %s while its kubelet was running with another credential; it is not signed")
 	},
 	rules.KnownNodeAgain: func(s *said) string {
-		return s.birth("asked for a certificate of node %s, which exists and does not use its old credential any more")
+		return s.birth("asked for a certificate of node %s, which exists, as when somebody sets it up again")
 	},
 	rules.IssuedTwice: func(s *said) string {
 		return s.birth("got a certificate of node %s from ") + s.p.Text(rules.ParamAddress) + ", and another one was issued to " + s.p.Text(rules.ParamHome) + " before, without a Node in between"
@@ -121,7 +125,7 @@ var findings = map[rules.Reason]func(*said) string{
 	},
 	rules.ApproverUnknown: func(s *said) string { return s.signs("approved a certificate") + " in place of the controller" },
 	rules.ApproverUnclear: func(s *said) string {
-		return fmt.Sprintf("user %q approved the certificate request %q in place of the controller; the log does not show what it is for",
+		return fmt.Sprintf("user %q approved the certificate request %q in place of the controller; this event does not show what it is for",
 			s.p.Text(rules.ParamUser), s.p.Text(rules.ParamObject))
 	},
 	rules.ApproverNode: func(s *said) string { return s.signs("is a node and approved a certificate") },
@@ -132,7 +136,10 @@ var findings = map[rules.Reason]func(*said) string{
 		return fmt.Sprintf("a certificate of node %s that was requested from %s was first used from %s", s.k.Node, s.p.Text(rules.ParamHome), s.p.Text(rules.ParamAddress))
 	},
 	rules.NodeMadeElsewhere: func(s *said) string {
-		return fmt.Sprintf("Node %s was made anew from %s with the certificate that was used from %s before", s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome))
+		if s.p.Text(rules.ParamHome) == "" {
+			return fmt.Sprintf("Node %s was made anew from %s, and nodetrail does not know any more from where its certificate came before", s.k.Node, s.p.Text(rules.ParamAddress))
+		}
+		return fmt.Sprintf("Node %s was made anew from %s with a certificate of the machine that came from %s before", s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome))
 	},
 	rules.CertificateNoBirth: func(s *said) string {
 		return fmt.Sprintf("node %s changed to a certificate that no request in the log asked for", s.k.Node)
@@ -181,7 +188,13 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.Privileged: func(s *said) string {
 		return s.identity(fmt.Sprintf("the credential of node %s is in the group system:masters, which may do anything", s.k.Node))
 	},
-	rules.NodeMissing:    func(s *said) string { return s.identity(s.missing()) },
+	rules.NodeMissing: func(s *said) string { return s.identity(s.missing()) },
+	rules.NodeGone: func(s *said) string {
+		return s.identity(s.missing() + ", and the request is one that a machine makes whose Node was deleted")
+	},
+	rules.NodeGoneRenewed: func(s *said) string {
+		return s.identity(s.missing() + ", and it asked for a new certificate, as a machine does whose Node was deleted: the identity stays in use")
+	},
 	rules.NameLetterCase: func(s *said) string { return s.identity(s.missing() + s.similar("letter case")) },
 	rules.NameDomain:     func(s *said) string { return s.identity(s.missing() + s.similar("domain")) },
 
@@ -219,6 +232,9 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.BodyCut: func(s *said) string {
 		return s.sender() + " sent a write whose audit event was too long for the API server, which cut its body off: what NodeRestriction says of it is not known"
 	},
+	rules.RequestCut: func(s *said) string {
+		return fmt.Sprintf("user %q asked for a certificate in a request that was too long for the log, which does not have its body: it may be for any node", s.p.Text(rules.ParamUser))
+	},
 	rules.FieldTooLong: func(s *said) string {
 		return fmt.Sprintf("%s sent a request whose URI or user agent has %s bytes: kubelets do not do that", s.sender(), s.p.Text(rules.ParamBytes))
 	},
@@ -254,6 +270,9 @@ var findings = map[rules.Reason]func(*said) string{
 	rules.OddWriteRefused: func(s *said) string {
 		return fmt.Sprintf("node %s tried %s, which no kubelet does, and was refused", s.k.Node, s.p.Text(rules.ParamObject))
 	},
+	rules.OddWrite: func(s *said) string {
+		return fmt.Sprintf("node %s succeeded with %s, which no kubelet does", s.k.Node, s.p.Text(rules.ParamObject))
+	},
 	rules.EscalationRefused: func(s *said) string {
 		return fmt.Sprintf("node %s tried %s, by which it would gain the rights of others, and was refused", s.k.Node, s.p.Text(rules.ParamObject))
 	},
@@ -276,11 +295,11 @@ var findings = map[rules.Reason]func(*said) string{
 			s.k.Node, s.p.Text(rules.ParamHome), s.p.Text(rules.ParamAddress))
 	},
 	rules.MovedAddress: func(s *said) string {
-		return fmt.Sprintf("the credential of node %s is now used from %s, which is not an address of its Node, and no longer from %s",
+		return fmt.Sprintf("the credential of node %s is now used from %s, which its Node had not had for ten minutes, and no longer from %s",
 			s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome))
 	},
 	rules.UsedInSilence: func(s *said) string {
-		return fmt.Sprintf("the credential of node %s was used from %s, which is not an address of its Node, while its kubelet at %s was silent; no kubelet started there",
+		return fmt.Sprintf("the credential of node %s was used from %s, which its Node had not had for ten minutes, while its kubelet at %s was silent; no kubelet started there",
 			s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome))
 	},
 

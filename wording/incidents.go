@@ -2,6 +2,8 @@ package wording
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/nodetrail/nodetrail/codes"
@@ -41,7 +43,7 @@ var incidentWords = map[codes.Code]func(codes.Params) string{
 		return fmt.Sprintf("Delete the pods of node %s: the Node authorizer allows the objects of a pod only while the pod is bound to the node", p.Text(codes.ParamNode))
 	},
 	incidents.RemoveRights: func(codes.Params) string {
-		return "Remove the binding that allowed the requests; check first what else needs it (nodetrail what-if)"
+		return "Remove the binding that allowed the requests, if it still exists; check first what else needs it (nodetrail what-if)"
 	},
 	incidents.Rotate: func(p codes.Params) string {
 		return fmt.Sprintf("Rotate what was read: %s", Plural(p.Int(codes.ParamCount), "object"))
@@ -64,7 +66,11 @@ var incidentWords = map[codes.Code]func(codes.Params) string{
 
 func isolate(p codes.Params) string {
 	s := fmt.Sprintf("Take the machine of node %s off the network", p.Text(codes.ParamNode))
-	if from := p.All(rules.ParamAddress); len(from) > 0 {
+	from := slices.DeleteFunc(p.All(rules.ParamAddress), func(address string) bool { // what runs on an API server's machine comes from there
+		a, err := netip.ParseAddr(address)
+		return err == nil && a.IsLoopback()
+	})
+	if len(from) > 0 {
 		s += ", and block the addresses that used its credential: " + strings.Join(from, ", ")
 	}
 	return s

@@ -27,3 +27,10 @@ func LeftOut(requests int64) string {
 	return fmt.Sprintf("the log is not in the order of time: the rules that look at several requests left %s of nodes out. They may have missed a second user of a credential, "+
 		"and silences that they report (node-silent) may be wrong. Give the log of each API server as a file of its own, or sort the log by stageTimestamp", Plurals(requests, "request"))
 }
+
+// ClocksApart says that requests outside of races were decided by a state that is at most so far away in time, and which skew makes races of them.
+func ClocksApart(requests int64, most, skew time.Duration) string {
+	return fmt.Sprintf("the API server decided %s as if pods had come or gone up to %s earlier or later than the state says. The clock of an API server or of the recorder is wrong, "+
+		"so requests at that time can be findings, and 'agreement' fails. Synchronize the clocks, and analyze this log with '--skew %s'",
+		Plurals(requests, "request"), most.Round(100*time.Millisecond), skew)
+}

@@ -18,7 +18,7 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		return "the state holds no PersistentVolume, though pods on nodes have claims of some: what leads over volumes is missing"
 	},
 	codes.StateBeginsLate: func(p codes.Params) string {
-		return fmt.Sprintf("the state begins %s after the log: requests before %s that it does not explain are unknown", p.Text(codes.ParamBy), seconds(p))
+		return fmt.Sprintf("the state begins %s after the log: verdicts on requests before %s may be unknown", p.Text(codes.ParamBy), seconds(p))
 	},
 	codes.StateEndsEarly: func(p codes.Params) string {
 		return fmt.Sprintf("the state ends %s before the log: what changed after %s is not in it", p.Text(codes.ParamBy), seconds(p))
@@ -35,11 +35,15 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		return fmt.Sprintf("the clocks of %d more kubelets are ahead: times that they wrote into the state do not count", p.Int(codes.ParamCount))
 	},
 	codes.NotWatched: func(p codes.Params) string {
-		return fmt.Sprintf("the cluster was not watched for %s from %s on: what requests of then asked for and is not found is unknown",
+		return fmt.Sprintf("the cluster was not watched for %s from %s on: verdicts on requests from that time may be unknown",
 			p.Text(codes.ParamBy), seconds(p))
 	},
 	codes.NotWatchedMore: func(p codes.Params) string {
 		return fmt.Sprintf("the cluster was not watched %d more times", p.Int(codes.ParamCount))
+	},
+	codes.StateForgotten: func(p codes.Params) string {
+		return fmt.Sprintf("a restart forgot what bodies in the audit log showed in %s after the end of the state, %s: verdicts that depend on it are unknown. "+
+			"Watch the cluster (state.live), or start again with state that reaches further", p.Text(codes.ParamBy), seconds(p))
 	},
 	codes.WatchErrors: func(p codes.Params) string {
 		return fmt.Sprintf("the journal holds %d ERROR entries: the watch was interrupted, changes may be missing", p.Int(codes.ParamCount))
@@ -146,6 +150,9 @@ var sentences = map[codes.Code]func(codes.Params) string{
 	},
 	codes.AllowedByKubeadm: func(p codes.Params) string {
 		return passed(p) + ", which is kubeadm's, stays, and does not block: " + kinds(p)
+	},
+	codes.AllowedByProfiles: func(p codes.Params) string {
+		return passed(p) + ", which is k0s's, stays, and does not block: " + kinds(p)
 	},
 	codes.OutcomeUnknown: func(p codes.Params) string {
 		return fmt.Sprintf("what would become of %s is not known, for lack of state (--state)", Plural(p.Int(codes.ParamCount), "request"))

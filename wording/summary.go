@@ -19,7 +19,8 @@ var identityTitles = map[rules.Reason]string{
 	rules.GroupMissing: "%s is not in the group system:nodes", rules.NoNodeIdentity: "a kubelet comes as %s, which is no node",
 	rules.NameForm: "%s is not named system:node:<nodeName>", rules.NameEmpty: "%s is not named system:node:<nodeName>",
 	rules.NameLetterCase: "%s differs from its Node's name in letter case", rules.NameDomain: "%s differs from its Node's name in its domain",
-	rules.NodeMissing: "%s has no Node object", rules.SharedCertificate: "%s uses the certificate of another node",
+	rules.NodeMissing: "%s has no Node object", rules.NodeGone: "%s has no Node object any more",
+	rules.NodeGoneRenewed: "%s has no Node object any more and got a new certificate", rules.SharedCertificate: "%s uses the certificate of another node",
 }
 
 // WrongIdentity says in a few words what is wrong with an identity.
@@ -160,9 +161,28 @@ func UnreadableAt(sentence, file string, line int, cause string) string {
 	return fmt.Sprintf("%s, such as %s:%d: %s.", strings.TrimSuffix(sentence, "."), file, line, cause)
 }
 
-// DeniedByNode says what the Node authorizer denies and how much of it RBAC allowed.
-func DeniedByNode(denied, allowed int64) string {
-	return fmt.Sprintf("the Node authorizer denies %s; RBAC allowed %s of them", Plurals(denied, "request"), Thousands(allowed))
+// DeniedByNode says what the Node authorizer denies, races included, and how much of it needed a binding. Races and what any authenticated user may do are
+// not among the latter.
+func DeniedByNode(denied, needed int64) string {
+	return fmt.Sprintf("the Node authorizer denies %s; outside of races, %s of them needed an RBAC binding", Plurals(denied, "request"), Thousands(needed))
+}
+
+// WaiversExpired says that waivers that were given hold no longer.
+func WaiversExpired(n int64) string {
+	if n == 1 {
+		return "One waiver that was given has expired, and covers nothing."
+	}
+	return fmt.Sprintf("%s that were given have expired, and cover nothing.", Plurals(n, "waiver"))
+}
+
+// UnknownVerdicts says how many of the verdicts are unknown.
+func UnknownVerdicts(unknown, all int64) string {
+	return fmt.Sprintf("%s of %s have no verdict: the state does not show what they asked for", Thousands(unknown), Plurals(all, "request"))
+}
+
+// ManyUnknown is UnknownVerdicts with what to do.
+func ManyUnknown(unknown, all int64) string {
+	return UnknownVerdicts(unknown, all) + ". " + StateToCover
 }
 
 // CheckCounted is what a check counts: the figures are followed by it.
@@ -177,7 +197,7 @@ func CheckCounted(name string) string {
 	case "bindings-inventoried", "no-excess-rights":
 		return "bindings looked at"
 	case "agreement":
-		return "decisions agree"
+		return "decisions that nodetrail does not contradict"
 	case "rules-on":
 		return "rules on"
 	}

@@ -34,9 +34,10 @@ func Visible(s string) string {
 }
 
 // Hidden reports whether a character is not shown, but moves the cursor or changes how others are shown: control characters, those of C1 included,
-// line separators, and marks of formats such as the direction of writing. What Unicode says is no character, such as U+FFFF, counts too: some formats have no place for it.
+// line separators, and marks of formats such as the direction of writing. So do characters that are not shown at all, which make two names look alike. What Unicode says is no character, such as U+FFFF, counts too: some formats have no place for it.
 func Hidden(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Noncharacter_Code_Point, r)
+	return r >= 0x7f && unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Noncharacter_Code_Point, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
+		unicode.IsControl(r)
 }
 
 // AppendEscape appends a character as JSON escapes it.
@@ -50,8 +51,12 @@ func AppendEscape(b []byte, r rune) []byte {
 // EscapeJSON escapes in JSON, which has such characters in strings alone, those above ASCII that are Hidden, and DEL: encoding/json leaves them as they
 // are, and a terminal or an editor that shows the text obeys them. It may change b.
 func EscapeJSON(b []byte) []byte {
+	ascii := 0
+	for ascii < len(b) && b[ascii] < 0x7f {
+		ascii++
+	}
 	hidden := func(r rune) bool { return r >= 0x7f && Hidden(r) }
-	if bytes.IndexFunc(b, hidden) < 0 {
+	if bytes.IndexFunc(b[ascii:], hidden) < 0 {
 		return b
 	}
 	out := make([]byte, 0, len(b)+64)
@@ -88,10 +93,11 @@ func ListOf[T any](key string, all []T) List {
 // WriteJSON writes a value as indented JSON with a line end, with the escapes of EscapeJSON and without those for HTML. The lists are those of the value,
 // which is then an object, in its order and none of them empty. After an error, part of it may have been written.
 func WriteJSON(w io.Writer, v any, lists ...List) error {
-	rest, err := indented(v, "")
+	rest, err := newIndenter("").encode(v)
 	if err != nil {
 		return err
 	}
+	elements := newIndenter(indent + indent)
 	out := bufio.NewWriterSize(w, 1<<16)
 	for _, l := range lists {
 		before, after, found := bytes.Cut(rest, []byte("\n"+indent+`"`+l.Key+`": null`)) // no text has a line end
@@ -103,7 +109,7 @@ func WriteJSON(w io.Writer, v any, lists ...List) error {
 		_, _ = fmt.Fprintf(out, "\n%s%q: [", indent, l.Key)
 		separator := ""
 		for e := range l.Elements {
-			text, err := indented(e, indent+indent)
+			text, err := elements.encode(e)
 			if err != nil {
 				return err
 			}
@@ -124,16 +130,28 @@ func WriteJSON(w io.Writer, v any, lists ...List) error {
 
 const indent = "  "
 
-// indented is a value as JSON with a line end. Lines after the first one begin with prefix.
-func indented(v any, prefix string) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetIndent(prefix, indent)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+// indenter writes values as indented JSON.
+type indenter struct {
+	buf bytes.Buffer
+	enc *json.Encoder
+}
+
+// newIndenter has lines after the first one begin with prefix.
+func newIndenter(prefix string) *indenter {
+	in := &indenter{}
+	in.enc = json.NewEncoder(&in.buf)
+	in.enc.SetIndent(prefix, indent)
+	in.enc.SetEscapeHTML(false)
+	return in
+}
+
+// encode returns the value with a line end. The next call overwrites it.
+func (in *indenter) encode(v any) ([]byte, error) {
+	in.buf.Reset()
+	if err := in.enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("encoding: %w", err)
 	}
-	return EscapeJSON(b.Bytes()), nil
+	return EscapeJSON(in.buf.Bytes()), nil
 }
 
 // VisibleLines is Visible of each line.
