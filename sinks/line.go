@@ -1,6 +1,10 @@
 package sinks
 
-import "github.com/nodetrail/nodetrail/rules"
+import (
+	"slices"
+
+	"github.com/nodetrail/nodetrail/rules"
+)
 
 // weights is how many weights of findings there are.
 const weights = 2 * (int(rules.Critical) + 1)
@@ -24,6 +28,16 @@ type line struct {
 }
 
 func (l *line) push(w *queued) { l.all = append(l.all, w) }
+
+// unshift puts w before all others.
+func (l *line) unshift(w *queued) {
+	if l.head == 0 {
+		l.all = slices.Insert(l.all, 0, w)
+		return
+	}
+	l.head--
+	l.all[l.head] = w
+}
 
 // pop takes out the oldest, nil if there is none.
 func (l *line) pop() *queued {

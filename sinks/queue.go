@@ -79,10 +79,14 @@ func (s QueueStats) Dropped() int64 { return s.Overflowed + s.Refused + s.Abando
 // meanwhile is added to its counts. Findings of allowed requests go before those of refused ones, then the severe before the others, then the older.
 // When it is full the oldest of the least of these is dropped: a flood of refused requests drops none of an allowed one. Safe for concurrent use.
 type Queue struct {
-	sender Sender
-	o      QueueOptions
+	name string
 
 	mu      sync.Mutex
+	sender  Sender       // and o: only run changes them
+	o       QueueOptions // both are given by next
+	next    *exchange    // nil if there is none
+	cancel  context.CancelFunc
+	untried bool          // the sender is new
 	waiting [weights]line // by weight
 	byID    map[string]*queued
 	flight  int // findings of the batch under way, and their bytes
@@ -91,11 +95,12 @@ type Queue struct {
 	stats   QueueStats
 	closing bool
 
-	wake   chan struct{} // has room for one
-	stop   context.CancelFunc
-	closed chan struct{}
-	once   sync.Once
-	end    error
+	wake    chan struct{} // has room for one
+	renewed chan struct{} // says that there is a next; has room for one
+	stop    context.CancelFunc
+	closed  chan struct{}
+	once    sync.Once
+	end     error
 }
 
 type queued struct {
@@ -108,15 +113,16 @@ type queued struct {
 func NewQueue(s Sender, o QueueOptions) *Queue {
 	ctx, stop := context.WithCancel(context.Background())
 	q := &Queue{
-		sender: s, o: o.withDefaults(), byID: map[string]*queued{}, wake: make(chan struct{}, 1), stop: stop, closed: make(chan struct{}),
+		name: s.Name(), sender: s, o: o.withDefaults(), byID: map[string]*queued{}, wake: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
+		stop: stop, closed: make(chan struct{}),
 	}
-	q.o.Log = q.o.Log.With().Str("sink", s.Name()).Logger()
+	q.o.Log = q.o.Log.With().Str("sink", q.name).Logger()
 	go q.run(ctx)
 	return q
 }
 
 // Name is the sink's.
-func (q *Queue) Name() string { return q.sender.Name() }
+func (q *Queue) Name() string { return q.name }
 
 // Add puts findings at the end. It never waits for the sink. After Close the findings are dropped and counted.
 func (q *Queue) Add(findings []Finding) {
@@ -132,11 +138,16 @@ func (q *Queue) Add(findings []Finding) {
 	for i := range findings {
 		q.add(&findings[i])
 	}
+	q.bound()
+	q.signal()
+}
+
+// bound drops what is too much.
+func (q *Queue) bound() {
 	for len(q.byID) > 0 && (len(q.byID)+q.flight > q.o.MaxFindings || q.stats.Bytes > q.o.MaxBytes) {
 		q.stats.Overflowed++
 		q.lightest()
 	}
-	q.signal()
 }
 
 func (q *Queue) add(f *Finding) {
@@ -227,6 +238,7 @@ func (q *Queue) Close(ctx context.Context) error {
 
 func (q *Queue) finish() {
 	q.stop()
+	q.renew() // a sender that is not used any more is closed
 	q.mu.Lock()
 	left := len(q.byID) + q.flight
 	q.stats.Abandoned += int64(left)
@@ -250,6 +262,7 @@ func (q *Queue) finish() {
 func (q *Queue) run(ctx context.Context) {
 	defer close(q.closed)
 	for {
+		q.renew()
 		batch, more := q.take()
 		if !more {
 			return
@@ -287,11 +300,14 @@ func (q *Queue) take() (batch []Finding, more bool) {
 	return batch, true
 }
 
-// deliver tries until the batch is sent or refused; false says that ctx ended before.
+// deliver tries until the batch is sent or refused, or a new sender is to have it; false says that ctx ended before.
 func (q *Queue) deliver(ctx context.Context, batch []Finding) bool {
 	wait := q.o.Backoff
-	for {
-		err := q.send(ctx, batch)
+	for !q.putBack() {
+		err := q.attempt(ctx, batch)
+		if err != nil && q.putBack() {
+			return ctx.Err() == nil
+		}
 		if err == nil || IsPermanent(err) {
 			q.done(len(batch), err)
 			return true
@@ -309,17 +325,14 @@ func (q *Queue) deliver(ctx context.Context, batch []Finding) bool {
 		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
+		case <-q.renewed:
+			t.Stop()
 		case <-ctx.Done():
 			t.Stop()
 			return false
 		}
 	}
-}
-
-func (q *Queue) send(ctx context.Context, batch []Finding) error {
-	ctx, cancel := context.WithTimeout(ctx, q.o.Timeout)
-	defer cancel()
-	return q.sender.Send(ctx, batch)
+	return true
 }
 
 func (q *Queue) failed(err error, pause time.Duration) {
@@ -329,6 +342,7 @@ func (q *Queue) failed(err error, pause time.Duration) {
 	if first {
 		q.stats.FailingSince = time.Now()
 	}
+	first, q.untried = first || q.untried, false
 	q.mu.Unlock()
 	level := zerolog.DebugLevel // the first says it; metrics have the rest
 	if first {
@@ -342,7 +356,7 @@ func (q *Queue) done(n int, refusal error) {
 	since := q.stats.FailingSince
 	q.stats.FailingSince = time.Time{}
 	q.stats.Bytes -= q.weight
-	q.flight, q.weight, q.sending = 0, 0, nil
+	q.flight, q.weight, q.sending, q.untried = 0, 0, nil, false
 	refused := 0
 	if refusal != nil {
 		q.stats.Failures++

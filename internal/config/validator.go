@@ -17,8 +17,12 @@ type validator struct {
 	c      *Config
 	checks Checks
 	// unread is how many problems there were before: of what could not be read.
-	unread int
+	unread  int
+	listens []listen // in the order in which they are checked
 }
+
+// listen is an address on which a server is to listen.
+type listen struct{ path, host, port string }
 
 // fail notes what is wrong with a field, at its line or that of what it would stand in. Of what could not be read, wholly or in part,
 // nothing more is said.
@@ -118,14 +122,43 @@ func (v *validator) distinct(path string, all []string) {
 	}
 }
 
-// listen checks host:port; an empty host is all of this machine's addresses, and the port 0 any that is free.
+// listen checks host:port, which no other server may have; an empty host is all of this machine's addresses, and the port 0 any that is free.
 func (v *validator) listen(path, s string) bool {
 	host, port, err := net.SplitHostPort(s)
-	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || strings.ContainsAny(host, "/ ") {
+	n, perr := strconv.ParseUint(port, 10, 16)
+	if err != nil || perr != nil || strings.ContainsAny(host, "/ ") {
 		v.fail(path, "%s is not an address such as 127.0.0.1:9876 or :9876", v.q(path, s))
 		return false
 	}
+	one := listen{path, host, strconv.FormatUint(n, 10)}
+	if i := slices.IndexFunc(v.listens, one.excludes); i >= 0 {
+		v.fail(path, "%s is the address of %s, too: give each a port of its own", v.q(path, s), v.listens[i].path)
+	}
+	v.listens = append(v.listens, one)
 	return true
+}
+
+// excludes reports whether two servers cannot both listen. The gateway is a process of its own, which has none of run's sources and pages.
+func (l listen) excludes(other listen) bool {
+	if l.port != other.port || l.port == "0" || l.gateway() && other.run() || l.run() && other.gateway() {
+		return false
+	}
+	return l.any() || other.any() || strings.EqualFold(l.address(), other.address())
+}
+
+func (l listen) gateway() bool { return strings.HasPrefix(l.path, "gateway.") }
+func (l listen) run() bool {
+	return strings.HasPrefix(l.path, "sources.") || strings.HasPrefix(l.path, "pages.")
+}
+
+// any reports whether all of this machine's addresses are meant.
+func (l listen) any() bool { return l.host == "" || l.host == "0.0.0.0" || l.host == "::" }
+
+func (l listen) address() string {
+	if l.host == "localhost" {
+		return "127.0.0.1"
+	}
+	return l.host
 }
 
 // unique refuses a name that another has.

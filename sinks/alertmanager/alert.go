@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/nodetrail/nodetrail/codes"
@@ -98,8 +97,9 @@ type alert struct {
 	begun int
 	sent  []mark // by peer
 	kept  bool   // a Keeper has it
-	// keptTaken and keptFound are taken and found as the Keeper has them.
-	keptTaken, keptFound time.Time
+	saved times  // as the Keeper has them
+	// unread says that it was resumed, and that the reading under way had nothing of it yet.
+	unread bool
 
 	// What is told of it is of the newest of its weightiest findings; that is as old as told.
 	told    time.Time
@@ -122,6 +122,15 @@ type alert struct {
 	// hours counts by the hour; read is what the reading of the store under way has come to, before what is no longer distinguished.
 	hours, read map[int64]int64
 	before      int64
+}
+
+// times are what a Keeper has of an alert.
+type times struct{ first, last, taken, found, resolved time.Time }
+
+func (a *alert) times() times { return times{a.first, a.last, a.taken, a.found, a.resolved} }
+
+func (t times) equal(o times) bool {
+	return t.first.Equal(o.first) && t.last.Equal(o.last) && t.taken.Equal(o.taken) && t.found.Equal(o.found) && t.resolved.Equal(o.resolved)
 }
 
 type mark struct {
@@ -172,17 +181,20 @@ const maxNames = 20
 
 func (a *alert) fires() bool { return a.resolved.IsZero() }
 
+// silent reports whether the alert is over before any peer took it: then no peer hears of its end. One that is being sent may be taken yet.
+func (a *alert) silent() bool { return !a.fires() && a.taken.IsZero() }
+
 // news reports whether a peer does not know yet that the alert fires, or is over.
 func (a *alert) news(peer int) bool {
 	m := &a.sent[peer]
-	return m.at.IsZero() || m.firing != a.fires()
+	return !a.silent() && (m.at.IsZero() || m.firing != a.fires())
 }
 
 // again begins the alert anew.
 func (a *alert) again(first, now time.Time) {
 	a.first, a.learnt, a.taken, a.found, a.resolved, a.closed = first, now, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	a.hours, a.read, a.before, a.allowed, a.passed, a.tells, a.names, a.more = nil, nil, 0, false, false, 0, nil, false
-	a.origins = tally.Origins{}
+	a.origins, a.unread = tally.Origins{}, false
 	a.begun++
 	clear(a.sent)
 }
@@ -379,9 +391,7 @@ func clean(s string) string { return bounded(s, maxName) }
 
 // bounded makes any bytes a line of UTF-8 of at most so many bytes.
 func bounded(s string, most int) string {
-	bad := func(r rune) bool {
-		return r == utf8.RuneError || unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
-	}
+	bad := func(r rune) bool { return r == utf8.RuneError || wording.Hidden(r) }
 	if len(s) > most {
 		cut := most - len("…")
 		for cut > 0 && !utf8.RuneStart(s[cut]) {

@@ -52,6 +52,8 @@ type Options struct {
 	Since time.Time
 	// Keeper keeps alerts that their findings alone would not bring back. Without one they are in memory only.
 	Keeper Keeper
+	// Before is nil, or ends the sink of the same name that this one replaces, and returns its alerts. It is called once.
+	Before func(ctx context.Context) []Kept
 	// Clock is the system's if it is nil.
 	Clock Clock
 	Log   zerolog.Logger
@@ -126,13 +128,17 @@ type Sink struct {
 	stats   Stats
 	failing bool // the store could not be read last time
 	closing bool
+	keeping bool   // something is being kept
+	before  []Kept // what the sink before had, until it is resumed
 
 	stop    context.CancelFunc
 	hurry   chan struct{} // says that something is to be kept at once
+	begun   chan struct{} // closed when the store was read first, or could not be
 	stopped chan struct{} // closed when Close is called
 	wg      sync.WaitGroup
 	keeper  sync.WaitGroup
-	once    sync.Once
+	once    sync.Once // of the goroutines' end
+	counted sync.Once // of what was not sent
 	end     error
 }
 
@@ -179,7 +185,7 @@ func New(o Options) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", o.Name, err)
 	}
-	s := &Sink{o: o, book: newBook(&o), hurry: make(chan struct{}, 1), stopped: make(chan struct{})}
+	s := &Sink{o: o, book: newBook(&o), hurry: make(chan struct{}, 1), begun: make(chan struct{}), stopped: make(chan struct{})}
 	s.o.Log = o.Log.With().Str("sink", o.Name).Logger()
 	for i, u := range o.URLs {
 		p, err := newPeer(s, i, u)
@@ -230,14 +236,32 @@ func (s *Sink) Add(findings []sinks.Finding) {
 	}
 	hurry := s.book.hurry
 	s.mu.Unlock()
-	if hurry {
-		select {
-		case s.hurry <- struct{}{}:
-		default: // it knows
-		}
-	}
+	s.hasten(hurry)
 	if news {
 		s.wake()
+	}
+}
+
+func (s *Sink) hasten(hurry bool) {
+	if !hurry {
+		return
+	}
+	select {
+	case s.hurry <- struct{}{}:
+	default: // it knows
+	}
+}
+
+// awaitStart waits until the alerts of the process before are known, but not for long.
+func (s *Sink) awaitStart(ctx context.Context) {
+	const most = 5 * time.Second
+	c, stop := s.o.Clock.At(s.o.Clock.Now().Add(most))
+	defer stop()
+	select {
+	case <-s.begun:
+	case <-c:
+	case <-s.stopped:
+	case <-ctx.Done():
 	}
 }
 
@@ -265,10 +289,15 @@ func (s *Sink) Stats() Stats {
 
 // keep reads the store as often as it has to and ends what is over, until ctx ends.
 func (s *Sink) keep(ctx context.Context) {
+	if s.o.Before != nil {
+		s.before = s.o.Before(ctx)
+	}
+	begun := sync.OnceFunc(func() { close(s.begun) })
 	for first := true; ; {
 		if s.reconcile(ctx, first) {
 			first = false
 		}
+		begun()
 		s.mu.Lock()
 		next := s.book.nextEnd()
 		s.mu.Unlock()
@@ -312,9 +341,8 @@ func (s *Sink) reconcile(ctx context.Context, first bool) bool {
 	defer cancel()
 	begun := s.o.Clock.Now()
 	since := begun.Add(-s.o.longest())
-	from := stored
 	if first {
-		since, from = since.Add(-resolvedFor), startup
+		since = since.Add(-resolvedFor) // for when exactly what ended meanwhile did
 	}
 	kept, err := s.kept(ctx)
 	var found []sinks.Finding
@@ -337,15 +365,18 @@ func (s *Sink) reconcile(ctx context.Context, first bool) bool {
 	}
 	s.failing = false
 	now := s.o.Clock.Now()
-	for i := range kept {
-		s.book.restore(&kept[i], now)
-	}
+	kept = s.withBefore(kept)
+	s.book.resume(kept, now, first)
 	for i := range found {
 		if i%1000 == 999 { // so that Add hardly waits
 			s.mu.Unlock()
 			s.mu.Lock()
 		}
-		s.book.fold(&found[i], now, from)
+		s.book.fold(&found[i], now, stored)
+	}
+	if first {
+		s.book.resumeIncidents(kept, now)
+		s.book.giveUp(now)
 	}
 	s.book.counted()
 	s.book.settle(begun, now)
@@ -359,6 +390,35 @@ func (s *Sink) reconcile(ctx context.Context, first bool) bool {
 // Close gives each peer one more try at what it does not know yet, until ctx ends. Alerts stay as they are: the next process resumes with
 // them. It returns an error if a peer does not know of something.
 func (s *Sink) Close(ctx context.Context) error {
+	s.finish(ctx)
+	s.counted.Do(func() {
+		var errs []error
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, p := range s.peers {
+			if n, _ := s.book.waiting(p.index); n > 0 {
+				p.stats.Abandoned += int64(n)
+				errs = append(errs, fmt.Errorf("sink %s: %d alerts were not sent", p.name, n))
+			}
+		}
+		s.end = errors.Join(errs...)
+	})
+	return s.end
+}
+
+// HandOver closes the sink within a short time for one that takes its place, and returns its alerts.
+func (s *Sink) HandOver() []Kept {
+	const most = 2 * time.Second // a peer may hang
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	s.finish(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.book.all()
+}
+
+// finish ends the goroutines, and keeps what has to be kept.
+func (s *Sink) finish(ctx context.Context) {
 	s.once.Do(func() {
 		s.mu.Lock()
 		s.closing = true
@@ -376,17 +436,11 @@ func (s *Sink) Close(ctx context.Context) error {
 		}
 		s.stop()
 		<-ended
-		var errs []error
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		if ctx.Err() == nil {
+			s.keepFound(ctx) // of the last try
+		}
 		for _, p := range s.peers {
-			if n, _ := s.book.waiting(p.index); n > 0 {
-				p.stats.Abandoned += int64(n)
-				errs = append(errs, fmt.Errorf("sink %s: %d alerts were not sent", p.name, n))
-			}
 			_ = p.sender.Close() // it drops idle connections only
 		}
-		s.end = errors.Join(errs...)
 	})
-	return s.end
 }

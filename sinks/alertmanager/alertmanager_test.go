@@ -183,6 +183,7 @@ func TestAllPeersDown(t *testing.T) {
 	for _, p := range b.peers {
 		want(t, p, nil, []string{worker1})
 	}
+	b.pass(resolvedFor)
 	if b.store.kept() != 0 {
 		t.Errorf("%d alerts are kept", b.store.kept())
 	}

@@ -13,9 +13,8 @@ import (
 type origin uint8
 
 const (
-	live    origin = iota // it was just stored
-	stored                // the store has it
-	startup               // the store has it, and this process has just begun
+	live   origin = iota // it was just stored
+	stored               // the store has it
 )
 
 // outcome is what became of a finding.
@@ -40,7 +39,7 @@ type book struct {
 	refused int
 	// incidents are the alerts of incidents, the latest of each credential. Some are over.
 	incidents map[credential]*alert
-	// hurry says that there is an alert of findings that were found late, which the Keeper does not have.
+	// hurry says that the Keeper is to know something at once: of findings that were found late, of what a peer has taken, and of what has given way.
 	hurry bool
 }
 
@@ -98,7 +97,7 @@ func (b *book) fold(f *sinks.Finding, now time.Time, from origin) outcome {
 	}
 	a := b.alerts[k]
 	switch {
-	case a == nil && late && !found && (from != startup || over.Add(resolvedFor).Before(now)), // nothing to tell
+	case a == nil && late && !found, // nothing to tell: no peer has it, or else the Keeper does
 		a != nil && !a.fires() && late && !found: // the peer knows
 		if from != live {
 			return unchanged
@@ -107,9 +106,6 @@ func (b *book) fold(f *sinks.Finding, now time.Time, from origin) outcome {
 	case a == nil:
 		a = b.add(k, k.class(f.Authorized), now)
 		a.first, a.last = first, last
-		if late && !found {
-			a.resolved, a.closed = over, over
-		}
 		out = max(out, began)
 	case !a.fires() && found:
 		a.again(first, now)
@@ -119,10 +115,10 @@ func (b *book) fold(f *sinks.Finding, now time.Time, from origin) outcome {
 		a.last, out = last, max(out, began)
 	case found:
 		a.first = earlier(a.first, first)
-	case from != live && a.learnt.Equal(now) && !late: // of the same reading, whose newest comes first
+	case from != live && a.learnt.Equal(now) && !late && !a.kept: // of the same reading, whose newest comes first
 		a.first = earlier(a.first, first)
 	}
-	a.last = later(a.last, last)
+	a.last, a.unread = later(a.last, last), false
 	if found {
 		a.found, b.hurry = now, b.hurry || !a.kept
 	}
@@ -156,11 +152,14 @@ func (b *book) counted() {
 
 func (b *book) count() (firing, resolved int) {
 	for _, a := range b.order {
-		if a.fires() {
+		switch {
+		case a.fires():
 			firing++
+		case !a.silent():
+			resolved++
 		}
 	}
-	return firing, len(b.order) - firing
+	return firing, resolved
 }
 
 // waiting is of how many alerts a peer does not know the beginning or end, and about how many bytes they are.
@@ -204,7 +203,7 @@ func (b *book) nextEnd() time.Time {
 func (b *book) settle(known, now time.Time) {
 	for _, a := range b.order {
 		if a.fires() && !b.ends(a).After(known) {
-			a.resolved, a.closed = now, now
+			a.resolved, a.closed = b.ends(a), now
 		}
 	}
 	forget := func(a *alert) bool { return !a.fires() && now.Sub(a.closed) > resolvedFor }
@@ -221,7 +220,7 @@ func (b *book) settle(known, now time.Time) {
 				b.refused--
 			}
 		}
-		if a.kept && !a.fires() {
+		if a.kept && (forget(a) || a.silent()) {
 			b.gone = append(b.gone, a.key.text(b.o.Name))
 			a.kept = false
 		}
@@ -243,6 +242,9 @@ func (b *book) due(peer int, now time.Time, most int, newsOnly bool) (out []send
 	next = now.Add(b.o.Resend)
 	for _, a := range b.order {
 		at := now
+		if a.silent() {
+			continue
+		}
 		if !a.news(peer) {
 			at = b.again(&a.sent[peer])
 			if newsOnly {
@@ -306,7 +308,7 @@ func (b *book) sent(peer int, s *sending, now time.Time, refused bool) (first bo
 	}
 	*m = mark{at: now, firing: s.firing, refusals: refusals}
 	if s.firing && !refused && a.taken.IsZero() {
-		a.taken = now
+		a.taken, b.hurry = now, true
 	}
 	return first
 }

@@ -380,7 +380,7 @@ func (b *bench) settle() {
 func (b *bench) looked() bool {
 	for _, s := range b.sinks {
 		s.mu.Lock()
-		behind := slices.ContainsFunc(s.peers, func(p *peer) bool { return p.told && !p.pausing })
+		behind := s.book.hurry || s.keeping || slices.ContainsFunc(s.peers, func(p *peer) bool { return p.told && !p.pausing })
 		s.mu.Unlock()
 		if behind {
 			return false

@@ -115,5 +115,6 @@ func (b *book) lead(a *alert, now time.Time) {
 			a.before += o.count()
 		}
 		o.resolved, o.closed = now, now
+		b.hurry = b.hurry || !o.silent()
 	}
 }

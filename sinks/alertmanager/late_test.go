@@ -58,6 +58,7 @@ func TestFoundLateThenKilled(t *testing.T) {
 	for _, p := range b.peers {
 		want(t, p, nil, []string{"OutOfScopeSecretRead worker-1"})
 	}
+	b.pass(resolvedFor)
 	if n := b.store.kept(); n != 0 {
 		t.Errorf("%d are kept", n)
 	}

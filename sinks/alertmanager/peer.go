@@ -55,6 +55,7 @@ func (p *peer) run(ctx context.Context) {
 	s := p.sink
 	const firstWait = time.Second
 	wait := firstWait
+	s.awaitStart(ctx)
 	for ctx.Err() == nil {
 		now := s.o.Clock.Now()
 		s.mu.Lock()
@@ -152,7 +153,9 @@ func (p *peer) took(batch []sending) {
 	p.stats.FailingSince = time.Time{}
 	p.stats.Sent += int64(len(batch))
 	p.stats.LastSuccess = now
+	hurry := s.book.hurry
 	s.mu.Unlock()
+	s.hasten(hurry)
 	if !since.IsZero() {
 		s.o.Log.Info().Str("peer", p.name).Msg("Alertmanager takes alerts again")
 	}

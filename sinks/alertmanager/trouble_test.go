@@ -70,7 +70,7 @@ func FuzzWire(f *testing.F) {
 		b := newBook(&Options{URLs: []string{""}, Resend: time.Minute, ResolveAfter: time.Minute, MaxAlerts: 10, ExternalURL: "http://a", Clock: m.clock})
 		finding := everywhere(text, now)
 		finding.First, finding.Last = now.Add(time.Duration(first)), now.Add(time.Duration(last))
-		for _, from := range []origin{live, stored, startup} {
+		for _, from := range []origin{live, stored} {
 			b.fold(&finding, now, from)
 		}
 		b.counted()

@@ -25,6 +25,7 @@ type Lines struct {
 	wake    chan struct{}
 	waiting [][]byte
 	stats   sinks.QueueStats
+	ended   bool
 	stop    chan struct{}
 	done    chan struct{}
 	once    sync.Once
@@ -57,6 +58,26 @@ func (l *Lines) Add(lines [][]byte) {
 		l.waiting = append(l.waiting, line)
 		l.stats.Bytes += int64(len(line))
 	}
+	l.bound()
+	if l.ended {
+		l.giveUp()
+	}
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Bound sets how many bytes may wait.
+func (l *Lines) Bound(maxBytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.most = maxBytes
+	l.bound()
+}
+
+func (l *Lines) bound() {
 	for l.stats.Bytes > l.most && len(l.waiting) > 0 {
 		l.stats.Bytes -= int64(len(l.waiting[0]))
 		l.waiting[0] = nil
@@ -64,11 +85,12 @@ func (l *Lines) Add(lines [][]byte) {
 		l.stats.Overflowed++
 	}
 	l.stats.Length = len(l.waiting)
-	l.mu.Unlock()
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+}
+
+// giveUp drops what waits.
+func (l *Lines) giveUp() {
+	l.stats.Abandoned += int64(len(l.waiting))
+	l.stats.Length, l.stats.Bytes, l.waiting = 0, 0, nil
 }
 
 // Close writes what waits, until ctx ends, and closes the file.
@@ -88,8 +110,12 @@ func (l *Lines) run() {
 	for {
 		failed := l.flush()
 		switch {
-		case stopping:
-			return // what a last try did not write is lost
+		case stopping: // what a last try did not write is lost
+			l.mu.Lock()
+			l.ended = true
+			l.giveUp()
+			l.mu.Unlock()
+			return
 		case failed:
 			select {
 			case <-l.stop:
