@@ -202,23 +202,30 @@ type write struct {
 	code                   int
 	body                   string // "" for none
 	agent                  string // "" for the kubelet
+	cut                    bool   // the API server cut the body off
 }
 
 func (w *write) event() string {
-	level, body := "Metadata", ""
+	level, body, cut := "Metadata", "", ""
+	if w.cut {
+		cut = `"audit.k8s.io/truncated":"true",`
+	}
 	if w.body != "" {
 		level, body = "Request", `"requestObject":`+w.body+`,`
 	}
 	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":%q,"auditID":%q,"stage":"ResponseComplete","requestURI":%q,"verb":%q,`+
 		`"user":{"username":"system:node:w1","groups":["system:nodes","system:authenticated"]},"sourceIPs":["10.0.0.1"],"userAgent":%q,`+
 		`"objectRef":%s,"responseStatus":{"code":%d},%s"requestReceivedTimestamp":"2026-11-22T06:%[9]s","stageTimestamp":"2026-11-22T06:%[9]s",`+
-		`"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`,
-		level, w.id, w.uri, w.verb, cmp.Or(w.agent, "kubelet/v1.37.1"), w.ref, w.code, body, w.at)
+		`"annotations":{%[10]s"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`,
+		level, w.id, w.uri, w.verb, cmp.Or(w.agent, "kubelet/v1.37.1"), w.ref, w.code, body, w.at, cut)
 }
 
 const (
 	ofNode = `{"resource":"nodes","name":"w1","apiVersion":"v1"}`
 	ofPod  = `{"resource":"pods","namespace":"shop","name":"a","apiVersion":"v1"}`
+
+	ofRequest  = `{"resource":"certificatesigningrequests","name":"csr-1","apiGroup":"certificates.k8s.io","apiVersion":"v1"}`
+	ofRequests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 )
 
 // unclear are the codes by which the check of NodeRestriction says that it does not know of a write.
@@ -285,6 +292,8 @@ func TestUnclearWritesReachTheCheck(t *testing.T) {
 		"a namesake":      {write{id: "it", at: at, verb: "delete", uri: "/api/v1/namespaces/shop/pods/a", ref: ofPod, code: 200}, "restriction-unclear"},
 		"too long":        {write{id: "it", at: at, verb: "patch", uri: long, ref: ofNode, code: 200}, "restriction-body-cut"},
 		"too long a read": {write{id: "it", at: at, verb: "get", uri: long, ref: ofNode, code: 200}, ""},
+		"a request":       {write{id: "it", at: at, verb: "create", uri: ofRequests, ref: ofRequest, code: 201, cut: true}, "restriction-body-cut"},
+		"a request read":  {write{id: "it", at: at, verb: "get", uri: ofRequests + "/csr-1", ref: ofRequest, code: 200, cut: true}, ""},
 		"and refused":     {write{id: "it", at: at, verb: "patch", uri: long, ref: ofNode, code: 403}, ""},
 	} {
 		got, err := app.Analyze(context.Background(), app.AnalyzeOptions{

@@ -31,8 +31,8 @@ type AnalyzeOptions struct {
 	Input
 	// Cluster is the cluster's name, for the report.
 	Cluster string
-	// APIServers is how many API servers there are, 0 if nobody says: then identity Leases alone tell.
-	APIServers int
+	// ApiserverCount is how many API servers there are, 0 if nobody says: then identity Leases alone tell.
+	ApiserverCount int
 	// Keep are bindings for nodes that are to stay: clusterrolebinding/NAME or rolebinding/NAMESPACE/NAME.
 	Keep []string
 	// Disable names the rules that are not checked; package rules has them.
@@ -80,8 +80,8 @@ func (o *AnalyzeOptions) Validate() error {
 	if err := o.validateSkew(&o.Authorization); err != nil {
 		return err
 	}
-	if o.APIServers < 0 {
-		return optionError("APIServers", "%d is less than 0", o.APIServers)
+	if o.ApiserverCount < 0 {
+		return optionError("ApiserverCount", "%d is less than 0", o.ApiserverCount)
 	}
 	if _, err := keptOf(o.Keep); err != nil {
 		return err
@@ -114,6 +114,8 @@ type Analysis struct {
 	Counts pipeline.Counts
 	// LeftOut counts requests of nodes that no rule compared with others, since they stand too late in the log.
 	LeftOut int64
+	// Clocks are about requests outside of races that a wrong clock explains.
+	Clocks ClocksApart
 	// Evidence is what the logs show by node, API server and hour, what lies outside of the window included.
 	Evidence *evidence.Ledger
 }
@@ -168,6 +170,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	}
 	races, lags, restricted, births := newRaceBook(""), newLagBook(o.KubeletUserAgents), newRestrictionBook(), newBirthBook()
 	groups, held := newGroupBook(), newHolderBook()
+	var clocks ClocksApart
 	var written *writtenBook
 	if o.Policy != nil { // which alone asks for it
 		written = newWrittenBook()
@@ -201,6 +204,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		held.add(j)
 		written.add(j)
 		lags.add(j, j.Entry)
+		clocks.add(j)
 		return nil
 	}, each)
 	if err != nil {
@@ -212,7 +216,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	f.MinWindow, f.Begins = o.MinWindow, res.Begins
 	denials.tell(&f, later(res.First, p.logs.Window.Since), p.end(res))
 	proven := proof{
-		minWindow: o.MinWindow, kept: p.judged.Kept, apiservers: o.APIServers, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
+		minWindow: o.MinWindow, kept: p.judged.Kept, apiservers: o.ApiserverCount, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,
 		restricted: restricted, births: births, nodeGroups: groups, held: held, bound: bound, lags: lags, races: races.list(o.KubeletUserAgents), racesKnown: len(races.full) == 0, since: p.logs.Window.Since, begins: res.Begins, to: p.end(res),
 		missed: over.missed, missedOfNodes: over.missedOfNodes,
 	}
@@ -237,7 +241,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	f.Aside = proven.only.aside(proven.state, b.Tally())
 	f.Only, f.Incidents = o.Nodes, hours.Book(o.Cluster, excepted(o.Exceptions, o.Now)).Incidents(res.Last)
 	f.Exceptions, f.Now = o.Exceptions, o.Now
-	return &Analysis{Report: b.Report(f), Facts: f, Log: res, Counts: counts, LeftOut: over.missedOfNodes.requests, Evidence: p.logs.Ledger}, nil
+	return &Analysis{Report: b.Report(f), Facts: f, Log: res, Counts: counts, LeftOut: over.missedOfNodes.requests, Clocks: clocks, Evidence: p.logs.Ledger}, nil
 }
 
 // addGaps adds what the audit policy keeps out of the log to the findings, as of the log's end.

@@ -44,6 +44,7 @@ type bindingBook struct {
 	named   map[rbac.BindingRef]rbac.Grant
 	ever    map[rbac.BindingRef]bool // all bindings that the state has, or had
 	members memberBook
+	silent  silentBook
 }
 
 type bindingUse struct {
@@ -101,6 +102,7 @@ func newBindingBook(s *rbac.Store, kept []rbac.BindingRef) *bindingBook {
 		}
 	}
 	b.rights = slices.Collect(checks.Rights(rights))
+	b.silent = newSilentBook(b.subjects)
 	return b
 }
 
@@ -142,8 +144,9 @@ func (b *bindingBook) others() *audit.Subjects {
 	return out
 }
 
-// see takes in any event, for the binding that it names.
+// see takes in any event, for the binding that it names, and for who makes it.
 func (b *bindingBook) see(ev *audit.Event) {
+	b.silent.see(ev)
 	if !strings.HasPrefix(ev.Reason, "RBAC:") || ev.Decision != "allow" || b.reasons[ev.Reason] || !b.store.Covers(ev.RequestReceived) {
 		return
 	}

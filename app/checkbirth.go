@@ -21,6 +21,8 @@ type birthBook struct {
 	hours map[evidence.Hour]*birthHour
 	// fresh are the hours that changes has not handed out.
 	fresh map[evidence.Hour]bool
+	// serving are the certificates by which nodes read or wrote their Nodes, the latest of each last.
+	serving map[string][]string
 }
 
 // birthHour is an hour of a birthBook.
@@ -32,13 +34,20 @@ type birthHour struct {
 	// Approved and Signed are the requests for one that were.
 	Approved []string `json:"approved,omitempty"`
 	Signed   []string `json:"signed,omitempty"`
+	// Asked are those of nodes, Issued the certificates, and Made the Nodes that were made with one.
+	Asked  []birthAsk   `json:"asked,omitempty"`
+	Issued []birthIssue `json:"issued,omitempty"`
+	Made   []birthMade  `json:"made,omitempty"`
+	// Form is 0 for an hour of a program that kept none of the three. before are the nodes for which a certificate was requested in such an hour.
+	Form   int `json:"form,omitempty"`
+	before []string
 }
 
 // maxBirthNodes bounds the nodes of an hour. What is more than that counts as not read.
 const maxBirthNodes = 2000
 
 func newBirthBook() *birthBook {
-	return &birthBook{hours: map[evidence.Hour]*birthHour{}, fresh: map[evidence.Hour]bool{}}
+	return &birthBook{hours: map[evidence.Hour]*birthHour{}, fresh: map[evidence.Hour]bool{}, serving: map[string][]string{}}
 }
 
 // rememberedBirths is the kind of memory that has the hours of a birthBook, each with the book's name: several analyzers share a store.
@@ -47,19 +56,19 @@ const rememberedBirths = "births"
 // add takes in a judgement.
 func (b *birthBook) add(j *pipeline.Judgement) {
 	ev := j.Event
+	if ev.ObjectRef.Resource == "nodes" && ev.ObjectRef.APIGroup == "" {
+		if j.Succeeded() {
+			b.node(j)
+		}
+		return
+	}
 	if !audit.Signs(ev) || !j.Succeeded() || rules.DryRun(ev) {
 		return
 	}
-	h := evidence.HourOf(j.Time)
-	x := b.hours[h]
+	x := b.hour(j.Time)
 	if x == nil {
-		if len(b.hours) >= evidence.MaxHours {
-			return
-		}
-		x = &birthHour{}
-		b.hours[h] = x
+		return
 	}
-	b.fresh[h] = true
 	s, whole := j.Signing()
 	switch node := s.Node(); {
 	case !whole:
@@ -80,7 +89,23 @@ func (b *birthBook) add(j *pipeline.Judgement) {
 		case sub == "status" && s.Certificate != "":
 			x.Signed = withRequest(x.Signed, name)
 		}
+		x.issues(j, s)
 	}
+}
+
+// hour is that of a time, to be changed; nil if there are too many.
+func (b *birthBook) hour(t time.Time) *birthHour {
+	h := evidence.HourOf(t)
+	x := b.hours[h]
+	if x == nil {
+		if len(b.hours) >= evidence.MaxHours {
+			return nil
+		}
+		x = &birthHour{Form: 1}
+		b.hours[h] = x
+	}
+	b.fresh[h] = true
+	return x
 }
 
 // withRequest adds a name, but for those beyond the bound: of these nobody says that they were approved.
@@ -119,6 +144,10 @@ func birthsOf(stored []tally.Remembered) *birthBook {
 		}
 		x.Read, x.Unread, x.Nodes = x.Read+one.Read, x.Unread+one.Unread, append(x.Nodes, one.Nodes...)
 		x.Approved, x.Signed = append(x.Approved, one.Approved...), append(x.Signed, one.Signed...)
+		x.Asked, x.Issued, x.Made = append(x.Asked, one.Asked...), append(x.Issued, one.Issued...), append(x.Made, one.Made...)
+		if one.Form == 0 {
+			x.before = append(x.before, one.Nodes...)
+		}
 	}
 	return b
 }
@@ -142,7 +171,8 @@ func (p *proof) birthFindings(in *checks.Input) {
 			out.Wrong = append(out.Wrong, item)
 		case g.Severity == rules.Medium, g.Reason == rules.ApproverUnclear, g.Reason == rules.CertificateNoBirth,
 			g.Reason == rules.SecondAsked, g.Reason == rules.SecondApproved, // what a second certificate gives is not looked at
-			g.Reason == rules.KnownNodeAgain: // that the node was silent may be what the log lost
+			g.Reason == rules.NodeMadeElsewhere, // from where the certificate came is not known any more
+			g.Reason == rules.KnownNodeAgain:    // that the node was silent may be what the log lost
 			item.Code = checks.CodeBirthDoubtful
 			out.NotKnown = append(out.NotKnown, item)
 		}
@@ -165,7 +195,7 @@ func (p *proof) birthFindings(in *checks.Input) {
 func (p *proof) birthsByHour(in *checks.Input, out *checks.Findings) {
 	from := p.to.Add(-in.MinWindow)
 	first, last := evidence.HourOf(from), evidence.HourOf(p.to.Add(-time.Nanosecond))
-	clients, approved := map[string]bool{}, map[string]bool{}
+	approved, requested := map[string]bool{}, false
 	for _, x := range p.births.hours { // a request may wait for its approval
 		for _, name := range x.Approved {
 			approved[name] = true
@@ -176,9 +206,7 @@ func (p *proof) birthsByHour(in *checks.Input, out *checks.Findings) {
 		if x == nil {
 			continue
 		}
-		for _, node := range x.Nodes {
-			clients[node] = true
-		}
+		requested = requested || len(x.Nodes) > 0
 		if h < first {
 			continue // only the requests of nodes whose Node came a little later
 		}
@@ -193,16 +221,9 @@ func (p *proof) birthsByHour(in *checks.Input, out *checks.Findings) {
 			out.NotKnown = append(out.NotKnown, checks.Item{Code: checks.CodeBirthUnread, From: h.Start(), To: h.End(), Count: x.Unread})
 		}
 	}
-	if len(clients) == 0 {
+	if !requested {
 		out.Doubt(checks.Item{Code: checks.CodeNoBirth})
 		return
 	}
-	for i := range in.Nodes {
-		n := &in.Nodes[i]
-		for _, life := range n.Lives {
-			if !n.Virtual && !life.From.Before(from) && life.From.Before(p.to) && !clients[n.Name] {
-				out.Doubt(checks.Item{Code: checks.CodeBirthOutside, Node: n.Name, From: life.From, To: life.From})
-			}
-		}
-	}
+	p.birthsOutside(in, from, approved, out)
 }

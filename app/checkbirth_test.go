@@ -111,6 +111,7 @@ func TestBirthReasons(t *testing.T) {
 		for _, doc := range r.Reasons {
 			low := slices.Contains([]rules.Reason{
 				rules.KnownNodeAgain, rules.SecondAsked, rules.SecondApproved, rules.ApproverUnclear, rules.CertificateNoBirth,
+				rules.NodeMadeElsewhere,
 			}, doc.Reason)
 			for _, severity := range []rules.Severity{rules.Low, rules.Medium, rules.High, rules.Critical} {
 				wrong, doubt := f(r.Name, doc.Reason, severity)
@@ -141,7 +142,7 @@ func TestBirthsByHour(t *testing.T) {
 		{"read", map[evidence.Hour]*birthHour{first: {Read: 3, Nodes: []string{"a"}}}, nil, nil},
 		{"not read", map[evidence.Hour]*birthHour{first + 2: {Read: 3, Unread: 1, Nodes: []string{"a"}}}, nil, []checks.Code{checks.CodeBirthUnread}},
 		{"not read before", map[evidence.Hour]*birthHour{first - 1: {Unread: 1, Nodes: []string{"a"}}}, nil, nil},
-		{"requested before", map[evidence.Hour]*birthHour{first - 1: {Nodes: []string{"a"}}}, []checks.Node{node("a", to.Add(-170*time.Minute))}, nil},
+		{"requested before", map[evidence.Hour]*birthHour{first - 1: {Nodes: []string{"a"}, before: []string{"a"}}}, []checks.Node{node("a", to.Add(-170*time.Minute))}, nil},
 		{"approved long before", map[evidence.Hour]*birthHour{first - 9: {Approved: []string{"csr"}}, first: {Signed: []string{"csr"}, Nodes: []string{"a"}}}, nil, nil},
 		{"not approved", map[evidence.Hour]*birthHour{first: {Signed: []string{"csr"}, Nodes: []string{"a"}}}, nil, []checks.Code{checks.CodeBirthUnapproved}},
 		{"of another", map[evidence.Hour]*birthHour{first: {Nodes: []string{"a"}}}, []checks.Node{node("b", to.Add(-time.Hour))}, []checks.Code{checks.CodeBirthOutside}},
@@ -149,7 +150,7 @@ func TestBirthsByHour(t *testing.T) {
 		{"of one from later", map[evidence.Hour]*birthHour{first: {Nodes: []string{"a"}}}, []checks.Node{node("b", to.Add(time.Hour))}, nil},
 		{"of a virtual one", map[evidence.Hour]*birthHour{first: {Nodes: []string{"a"}}}, []checks.Node{virtual}, nil},
 	} {
-		p, out := proof{births: &birthBook{hours: c.hours}, to: to}, checks.Findings{}
+		p, out := proof{births: &birthBook{hours: c.hours}, tally: &tally.Tally{}, to: to}, checks.Findings{}
 		p.birthsByHour(&checks.Input{Options: checks.Options{MinWindow: 3 * time.Hour}, Nodes: c.nodes}, &out)
 		var got []checks.Code
 		for i := range out.NotKnown {
@@ -191,7 +192,18 @@ func TestBirthBookStored(t *testing.T) {
 	for _, r := range stored {
 		all = append(all, r)
 	}
+	one := newBirthBook()
+	x := one.hour(time.Unix(0, 0))
+	x.Asked, x.Issued, x.Made, x.Nodes = []birthAsk{{Key: "k"}}, []birthIssue{{ID: "1"}}, []birthMade{{Node: "a"}}, []string{"a"}
+	all = append(all, one.changes("book 9")...)
+	all = append(all, tally.Remembered{Key: "1 old", Value: []byte(`{"nodes":["b"]}`)})
 	b := birthsOf(append(all, tally.Remembered{Key: "x"}, tally.Remembered{Key: "7 a", Value: []byte("x")}))
+	if x := b.hours[0]; len(x.Asked) != 1 || len(x.Issued) != 1 || len(x.Made) != 1 || len(x.before) != 0 {
+		t.Errorf("got %+v", x)
+	}
+	if x := b.hours[1]; !slices.Equal(x.before, []string{"b"}) {
+		t.Errorf("of a program that kept less: %+v", x)
+	}
 	for n := range 3 {
 		if x := b.hours[evidence.Hour(n)]; x == nil || x.Unread != int64(n+1) || x.Read != 0 {
 			t.Errorf("hour %d: %+v", n, x)

@@ -47,6 +47,7 @@ func TestOneHolder(t *testing.T) {
 		"holder-moves": checks.CodeSecondUser, "holder-forwards": checks.CodeSecondUserDoubtful, "holder-open-watch": checks.CodeSecondUser, "holder-probes": checks.CodeSecondUserDoubtful,
 		"holder-agent": checks.CodeSecondUserDoubtful, "holder-gateway": checks.CodeAddressShared, "holder-no-address": checks.CodeAddressUnnamed,
 		"holder-no-id": checks.CodeCredentialUnnamed, "holder-vip-moves": checks.CodeAddressShared, "holder-made-node": checks.CodeSecondUser,
+		"holder-claims-later": checks.CodeSecondUser, "holder-claims-silent": checks.CodeSecondUserDoubtful,
 	}
 	for _, m := range days.Mutations(5) {
 		if !slices.Contains(m.Confined, "one-holder") {

@@ -98,7 +98,7 @@ func (p *proof) input() *checks.Input {
 	p.findings(in, &lag)
 	p.gaps(in)
 	p.state.tell(in)
-	in.Servers.Configured = p.apiservers
+	in.Servers.Configured, in.Limited = p.apiservers, p.limited(in)
 	p.restriction(in)
 	p.birthFindings(in)
 	p.holders(in)
@@ -113,6 +113,7 @@ func (p *proof) input() *checks.Input {
 		said = p.bound.unreasoned
 		in.UnjudgedUses, in.OthersJudged = p.bound.unjudged, in.BindingsKnown && p.bound.covers(checks.Inventory(in.Bindings, in.SystemNode, in.Keep))
 	}
+	in.Silent = p.silent()
 	if said.At.After(in.Unreasoned.At) {
 		in.Unreasoned = said
 	}
@@ -243,7 +244,7 @@ func (p *proof) findings(in *checks.Input, lag *lag) {
 				continue // it conforms, and depends on no binding
 			}
 			in.Identities = append(in.Identities, checks.Identity{
-				User: k.Node, Reason: checks.Code(g.Reason), Harmless: g.Low == g.Count, Count: g.Count, Last: g.Last, AuditIDs: g.AuditIDs,
+				User: k.Node, Reason: checks.Code(g.Reason), Harmless: g.Low == g.Count, Gone: g.Reason == rules.NodeGone || g.Reason == rules.NodeGoneRenewed, Count: g.Count, Last: g.Last, AuditIDs: g.AuditIDs,
 			})
 		case rules.CoverageGap:
 			switch kind := rules.GapOf(g.Reason); {

@@ -63,6 +63,9 @@ func TestUseThatNobodyWatched(t *testing.T) {
 		{"another client", "calico-node", "pods", "", rules.ObjectMissing, -time.Hour, false},
 		{"what no pod leads to", "kubelet", "services", "", rules.ObjectMissing, -time.Hour, false},
 		{"refused by admission", "kubelet", "pods", rules.RefusedLater, rules.AdmissionRefused, -time.Hour, false},
+		{"before the API server knew the pod", "kubelet", "secrets", "", rules.BindingDuringLag, -time.Hour, true},
+		{"before it knew, and the state covers it", "kubelet", "secrets", "", rules.BindingDuringLag, time.Minute, false},
+		{"another client, before it knew", "calico-node", "secrets", "", rules.BindingDuringLag, -time.Hour, false},
 	} {
 		k := tally.Key{Rule: rules.ExcessAccess, Node: "w1", Verb: "get", Resource: c.resource, Namespace: "shop", Name: "web", Product: c.product, Apart: c.apart}
 		g := tally.Group{Reason: c.reason, Count: 1, Low: 1, First: noon.Add(c.at), Last: noon.Add(c.at)}

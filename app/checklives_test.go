@@ -45,3 +45,21 @@ func TestNodeReadsPodsOfAllNodes(t *testing.T) {
 		t.Errorf("the answer is %s", a)
 	}
 }
+
+// API servers of 1.32 give nodes tokens for any audience, unless the user says that a gate is on which the log does not show.
+func TestTokensForAnyAudience(t *testing.T) {
+	const gate = "ServiceAccountNodeAudienceRestriction"
+	for minor, want := range map[int]map[string]checks.State{32: {"": checks.Unproven, "on": checks.Passed}, 33: {"": checks.Passed, "off": checks.Unproven}} {
+		clean := threeHours(t, 47, days.Options{Minor: minor, NoBinding: true})
+		for set, want := range want {
+			s, codes := codesOf(provenDay(t, clean, func(o *AnalyzeOptions) {
+				if set != "" {
+					o.FeatureGates = map[string]bool{gate: set == "on"}
+				}
+			}), "no-excess-rights")
+			if is := slices.Contains(codes, string(checks.CodeAnyAudience)); s != want || is != (want == checks.Unproven) {
+				t.Errorf("1.%d, %q: %s %q", minor, set, s, codes)
+			}
+		}
+	}
+}

@@ -36,6 +36,12 @@ func (p *proof) hidden(in *checks.Input) {
 			in.Policy.Omits = append(in.Policy.Omits, act)
 		}
 	}
+	in.Policy.OmitsReviews = !p.policy.LogsReviews()
+	for c := range evidence.Comings {
+		if verb, resource, _ := strings.Cut(c.String(), " "); !p.policy.LogsOfOthers(verb, resource) {
+			in.Policy.OmitsOfOthers = append(in.Policy.OmitsOfOthers, c)
+		}
+	}
 	note := func(h coverage.Hidden, as string) {
 		for _, r := range h.Requests {
 			x := checks.Hidden{Request: requestKind(r.Verb, r.APIGroup, r.Resource, r.Subresource, r.Path), User: as, Code: hiddenCode(r.Lost)}

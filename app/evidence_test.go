@@ -260,7 +260,7 @@ func (a *analyzer) live(lives int) {
 func batchesOf(t *testing.T, d *days.Day, rnd *rand.Rand) [][]audit.Event {
 	t.Helper()
 	var events []audit.Event
-	(&audit.Decoder{}).Chunk(d.Log(), 1, func(ev *audit.Event) { events = append(events, *ev.Clone()) }, func(m audit.Malformed) { t.Fatal(m) })
+	(&audit.Decoder{Want: audit.Want{Aside: true}}).Chunk(d.Log(), 1, func(ev *audit.Event) { events = append(events, *ev.Clone()) }, func(m audit.Malformed) { t.Fatal(m) })
 	for i := 0; i+20 < len(events); i += 20 {
 		rnd.Shuffle(20, func(a, b int) { events[i+a], events[i+b] = events[i+b], events[i+a] })
 	}

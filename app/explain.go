@@ -231,7 +231,7 @@ func (x *explaining) judged(j *pipeline.Judgement) *explain.Explanation {
 		ex.Notes = append(ex.Notes, fmt.Sprintf("The log tells of a change later than it was waited for: by its end the verdict would be %s.", now.Verdict))
 	}
 	if x.same > 1 {
-		ex.Notes = append(ex.Notes, fmt.Sprintf("%s have this audit ID, which clients can choose. This is the first of them that succeeded although the Node authorizer denies it, else the first that succeeded, else the first.", wording.Plurals(int64(x.same), "request")))
+		ex.Notes = append(ex.Notes, fmt.Sprintf("%s have this audit ID, which clients can choose. Shown is the first that succeeded although the Node authorizer denies it. If there is none, it is the first that succeeded, or the first of all.", wording.Plurals(int64(x.same), "request")))
 	}
 	if x.measured != nil {
 		ex.Notes = append(ex.Notes, "The skew is "+x.measured.Words()+".")

@@ -68,11 +68,15 @@ func explainFinding(ctx context.Context, o *ExplainOptions) (*explain.Explanatio
 	return noted(ex, found), nil
 }
 
-// noted adds what finding it is.
+// noted adds what finding it is, and what became of its requests.
 func noted(ex *explain.Explanation, f *sinks.Finding) *explain.Explanation {
 	when := "once"
 	if f.Count > 1 {
 		when = fmt.Sprintf("%d times, of which this is the latest, since %s", f.Count, f.First.Format(time.RFC3339))
+	}
+	ex.Outcome = &explain.Outcome{Count: f.Count, Succeeded: f.Allowed, Authorized: f.Authorized, Answers: f.Answers}
+	if b := explain.Binding(f.Binding); b.Name != "" {
+		ex.Outcome.Binding = &b
 	}
 	ex.Notes = append([]string{wording.Visible(fmt.Sprintf("Finding %s, %s (%s): %s; %s.", f.ID, f.Rule, f.Severity, f.Message, when))}, ex.Notes...)
 	return ex

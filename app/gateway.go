@@ -50,6 +50,11 @@ func Gateway(ctx context.Context, o GatewayOptions) (err error) {
 	if err := level.set(c.Log, o.Log); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			log.Error().Err(err).Msg(stopsBecause)
+		}
+	}()
 	if err := os.MkdirAll(c.Data, 0o750); err != nil {
 		return fmt.Errorf("making the data folder: %w", err)
 	}
@@ -113,7 +118,7 @@ func (g *gateway) run(ctx context.Context, c *config.Config) error {
 	rest.start("serving metrics", server.Serve)
 	rest.start("waiting for SIGHUP", func(ctx context.Context) error { tellHangup(ctx, g.o.Hangup, g.log); return nil })
 	front.start("receiving", func(ctx context.Context) error {
-		return g.srv.RunRaw(ctx, &gatewayIntake{producer: g.producer, letters: g.letters})
+		return g.srv.RunRaw(ctx, &gatewayIntake{g.producer, g.letters, int(c.Gateway.Kafka.MaxMessageBytes)})
 	})
 	front.start("looking for the topic", func(ctx context.Context) error {
 		g.topic.wait(ctx, g.producer, g.log)
@@ -146,6 +151,7 @@ func tellHangup(ctx context.Context, hup <-chan os.Signal, log zerolog.Logger) {
 type gatewayIntake struct {
 	producer *kafka.Producer
 	letters  source.Letters
+	bound    int // bytes of a record
 }
 
 // reached is whether the topic was there once since the start. A gateway that never got so far is set up wrongly, and must not take the place
@@ -200,7 +206,7 @@ func (g *gatewayIntake) produce(ctx context.Context, records []kafka.Record) err
 	for i := range records {
 		err := g.producer.Produce(ctx, records[i])
 		if errors.Is(err, kafka.ErrTooLarge) {
-			if event, ok := audit.Reduced(records[i].Value); ok {
+			if event, ok := audit.Reduced(records[i].Value, g.bound); ok {
 				err = g.producer.Produce(ctx, kafka.Record{Key: records[i].Key, Value: event, Headers: records[i].Headers})
 			}
 		}

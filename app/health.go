@@ -57,10 +57,19 @@ func ConfigCheck(path string) (good string, err error) {
 	if err != nil {
 		return "", err
 	}
+	good = path + " is good"
 	if c.Gateway == nil && !hasSource(c) {
-		return path + " is good; it has no source, so run needs an AUDIT_LOG", nil
+		good += "; it has no source, so run needs an AUDIT_LOG"
 	}
-	return path + " is good", nil
+	if assumed := assumedOf(c); assumed != "" {
+		good += "; authorization.kubernetesVersion: " + assumed
+	}
+	return good, nil
+}
+
+// assumedOf says what is assumed of the version that is configured, as [Authorization.Assumed] does.
+func assumedOf(c *config.Config) string {
+	return (&Authorization{KubernetesVersion: c.Authorization.KubernetesVersion}).Assumed()
 }
 
 // ConfigDefaults is a configuration file with every key, its default and what it means.

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/evidence"
 	"github.com/nodetrail/nodetrail/internal/test/days"
 	"github.com/nodetrail/nodetrail/internal/test/effort"
 	"github.com/nodetrail/nodetrail/report"
@@ -49,6 +52,89 @@ func TestReadyAcrossTheUpgradeThatLimitsNodes(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// A version of an hour is that of most of its requests. What an API server is after its last start shows by its release alone, and counts from its first renewal on.
+func TestReadyAfterAnUpgradeInTheLastMinutes(t *testing.T) {
+	for _, reads := range []string{"", "list pods"} {
+		for _, releases := range [][]string{{"v1.33.2"}, {"v1.32.4", "v1.33.2"}, {"v1.31.99"}} {
+			day := threeHours(t, 62, days.Options{Minor: 31, Servers: 2, Features: days.Deployments})
+			plantRead(t, day, reads)
+			for i, release := range releases {
+				since := day.Events[len(day.Events)-1].Staged.Add(time.Duration(i-len(releases)) * 3 * time.Minute)
+				for j, e := range day.Events {
+					if e.User.Username == "system:apiserver" && e.Received.After(since) && strings.HasPrefix(e.UserAgent, "kube-apiserver/v1.") {
+						x := *e
+						x.UserAgent = "kube-apiserver/" + release + " (linux/amd64) kubernetes/abc"
+						day.Events[j] = &x
+					}
+				}
+			}
+			fails := reads != "" && releases[0] != "v1.31.99"
+			for _, r := range provenDay(t, day) {
+				if r.Check == "nothing-depends" && (r.State == checks.Failed) != fails {
+					t.Errorf("%q, %s: %s: %+v", reads, releases, r.State, r.Evidence)
+				}
+			}
+		}
+	}
+}
+
+// Where the versions of hours do not tell what API servers are in the end, their releases do, in the last hour of each.
+//
+// Seen to fail where only the versions of hours count.
+func TestLimitedInTheEnd(t *testing.T) {
+	const last = evidence.Hour(500_000)
+	told := func(h evidence.Hour, v codes.Version) codes.Version {
+		v.From, v.To = h.Start(), h.End()
+		return v
+	}
+	off := map[string]bool{selectorsGate: false}
+	old := told(last, codes.Version{Name: "1.31"})
+	type seen struct {
+		server string
+		hour   evidence.Hour
+		at     string
+	}
+	for name, c := range map[string]struct {
+		versions []codes.Version
+		gates    map[string]bool // of what is in force in the end
+		seen     []seen
+		want     bool
+	}{
+		"nothing":                             {},
+		"an old version":                      {versions: []codes.Version{old}, seen: []seen{{"a", last, "v1.31.14"}}},
+		"a new version":                       {versions: []codes.Version{told(last, codes.Version{Name: "1.32"})}, want: true},
+		"a new version with the gate off":     {versions: []codes.Version{told(last, codes.Version{Name: "1.33", FeatureGates: off, AnyPod: true})}, seen: []seen{{"a", last, "v1.33.1"}}},
+		"a new version that emulates an old":  {versions: []codes.Version{told(last, codes.Version{Name: "1.33 emulating 1.31", AnyPod: true})}, seen: []seen{{"a", last, "v1.33.1"}}},
+		"an old version with the gate on":     {versions: []codes.Version{told(last, codes.Version{Name: "1.31", FeatureGates: map[string]bool{selectorsGate: true}})}, want: true},
+		"another server with the gate on":     {versions: []codes.Version{told(last, codes.Version{Name: "1.31", Also: "1.31 " + selectorsGate + "=true"})}, want: true},
+		"the gate off, and on since a start":  {versions: []codes.Version{told(last, codes.Version{Name: "1.33", FeatureGates: off, Also: "1.33", AnyPod: true})}, want: true},
+		"a new release in an hour of an old":  {versions: []codes.Version{old}, seen: []seen{{"a", last, "v1.31.14"}, {"a", last, "v1.33.1"}}, want: true},
+		"the same, the gate being off":        {versions: []codes.Version{old}, gates: off, seen: []seen{{"a", last, "v1.31.14"}, {"a", last, "v1.33.1"}}},
+		"the same in an hour that was given":  {versions: []codes.Version{told(last, codes.Version{Name: "1.31", Basis: "given"})}, seen: []seen{{"a", last, "v1.33.1"}}},
+		"a release that nobody knows":         {versions: []codes.Version{old}, seen: []seen{{"a", last, "v1.77.1"}}, want: true},
+		"more releases than are kept":         {versions: []codes.Version{old}, seen: []seen{{"a", last, "v1.31.1"}, {"a", last, "v1.31.2"}, {"a", last, "v1.31.3"}, {"a", last, "v1.31.4"}, {"a", last, "v1.33.1"}}, want: true},
+		"upgraded in the hour before":         {versions: []codes.Version{told(last-1, codes.Version{Name: "1.31"}), old}, seen: []seen{{"a", last - 1, "v1.31.14"}, {"a", last - 1, "v1.32.4"}}, want: true},
+		"one server of two":                   {versions: []codes.Version{old}, seen: []seen{{"a", last, "v1.31.14"}, {"b", last, "v1.32.4"}}, want: true},
+		"one that does not write any more":    {versions: []codes.Version{old}, seen: []seen{{"a", last, "v1.31.14"}, {"b", last - 1, "v1.32.4"}}, want: true},
+		"one that has ended":                  {versions: []codes.Version{old}, seen: []seen{{"a", last, "v1.31.14"}, {"ended", last - 1, "v1.32.4"}}},
+		"an upgrade that was taken back":      {versions: []codes.Version{told(last-1, codes.Version{Name: "1.32"}), old}, seen: []seen{{"a", last - 1, "v1.32.4"}, {"a", last, "v1.31.14"}}},
+		"hours that only the ledger tells of": {versions: []codes.Version{told(last-2, codes.Version{Name: "1.31"})}, seen: []seen{{"a", last, "v1.32.4"}}, want: true},
+	} {
+		ledger := evidence.New()
+		for _, s := range c.seen {
+			ledger.Observe(&audit.Event{
+				Stage: audit.StageResponseComplete, Verb: "update", Code: 200, Decision: "allow", RequestReceived: s.hour.Start().Add(time.Minute), StageTime: s.hour.Start().Add(time.Minute),
+				UserAgent: "kube-apiserver/" + s.at + " (linux/amd64) kubernetes/abc", User: audit.User{Username: "system:apiserver"},
+				ObjectRef: audit.ObjectRef{APIGroup: "coordination.k8s.io", Resource: "leases", Namespace: "kube-system", Name: "apiserver-" + s.server},
+			}, evidence.Origin{Source: "s"})
+		}
+		a := report.Authorization{Versions: c.versions, FeatureGates: c.gates}
+		if got := limitedInTheEnd(&a, ledger, last-5, last, func(server string) bool { return server == "apiserver-ended" }); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 	}
 }

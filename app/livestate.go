@@ -27,7 +27,8 @@ type liveState struct {
 	whole, now bool
 }
 
-func (l *liveState) explainer(ctx context.Context) (*explain.Explainer, error) {
+// explainer explains by the state, which ends at stateEnd, or by now if that is zero.
+func (l *liveState) explainer(ctx context.Context, stateEnd time.Time) (*explain.Explainer, error) {
 	if !l.whole {
 		return nil, errors.New("no state of the cluster was given, and bodies in the audit log tell too little of it")
 	}
@@ -39,7 +40,7 @@ func (l *liveState) explainer(ctx context.Context) (*explain.Explainer, error) {
 	if err != nil {
 		return nil, errors.New("the analyzer is stopping")
 	}
-	o := explain.Options{Node: node, Graph: l.state.Graph, RBAC: l.state.RBAC, Admission: admission}
+	o := explain.Options{Node: node, Graph: l.state.Graph, RBAC: l.state.RBAC, Admission: admission, StateEnd: stateEnd}
 	if mode != "" {
 		o.Authorizers = strings.Split(mode, ",")
 	}
@@ -51,7 +52,7 @@ func (l *liveState) Explain(ctx context.Context, k *tally.Key, at time.Time) (*e
 	if k.Rule == "node-identity" {
 		return nil, errors.New("this finding is about an identity that is no node's: the Node authorizer has no opinion on it")
 	}
-	x, err := l.explainer(ctx)
+	x, err := l.explainer(ctx, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (l *liveState) Explain(ctx context.Context, k *tally.Key, at time.Time) (*e
 
 // Reach implements web.Live.
 func (l *liveState) Reach(ctx context.Context, o web.Object, from, to time.Time) (*explain.Reach, error) {
-	x, err := l.explainer(ctx)
+	x, err := l.explainer(ctx, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (l *liveState) Reach(ctx context.Context, o web.Object, from, to time.Time)
 
 // NodeReach implements web.Live.
 func (l *liveState) NodeReach(ctx context.Context, node string, read []explain.Use, from, to time.Time) (*explain.NodeReach, error) {
-	x, err := l.explainer(ctx)
+	x, err := l.explainer(ctx, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +96,10 @@ func (l *liveState) NodeReach(ctx context.Context, node string, read []explain.U
 	}
 	if l.now {
 		to = time.Now()
+	} else if end, early := l.state.EndsBefore(to); early {
+		if x, err = l.explainer(ctx, end); err != nil {
+			return nil, err
+		}
 	}
 	return x.Node(node, from.UTC(), to.UTC(), explain.BeyondOf(node, read)), nil
 }

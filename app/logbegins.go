@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nodetrail/nodetrail/store"
@@ -47,18 +48,24 @@ func (b *logBegins) changes() []tally.Remembered {
 
 // storedBegins is when the log begins that is stored, zero if that is not known.
 func storedBegins(ctx context.Context, s *store.Store) (begins time.Time, err error) {
-	all, err := s.RememberedOf(ctx, rememberedBegins)
-	if err != nil {
+	all, err := storedTimes(ctx, s, rememberedBegins)
+	if err != nil || len(all) == 0 {
 		return time.Time{}, err
 	}
+	return slices.MinFunc(all, time.Time.Compare), nil
+}
+
+// storedTimes are the times of a kind of memory that holds one for each instance.
+func storedTimes(ctx context.Context, s *store.Store, kind string) ([]time.Time, error) {
+	all, err := s.RememberedOf(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]time.Time, len(all))
 	for i := range all {
-		var at time.Time
-		if err := at.UnmarshalText(all[i].Value); err != nil {
-			return time.Time{}, fmt.Errorf("reading when the log begins: %w", err)
-		}
-		if begins.IsZero() || at.Before(begins) {
-			begins = at
+		if err := out[i].UnmarshalText(all[i].Value); err != nil {
+			return nil, fmt.Errorf("reading the time of %s: %w", kind, err)
 		}
 	}
-	return begins, nil
+	return out, nil
 }

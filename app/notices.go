@@ -19,6 +19,9 @@ func (a *Analysis) Notices() (out []string) {
 	} else if a.Counts.Later > 0 {
 		out = append(out, wording.Continues(a.Counts.Later, a.Log.Last))
 	}
+	if a.Clocks.several() {
+		out = append(out, wording.ClocksApart(a.Clocks.Requests, a.Clocks.Most, a.Clocks.Skew()))
+	}
 	return append(out, a.disorder()...)
 }
 

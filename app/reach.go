@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +96,9 @@ func Reach(ctx context.Context, o ReachOptions) (*ReachResult, error) {
 	if !r.known() {
 		return nil, &UnknownError{What: "node", Name: o.Node, Where: "the state or the log", Known: nodeNames(r.setup.State)}
 	}
-	x := explain.New(explain.Options{Node: r.setup.Auth, Graph: r.setup.State.Graph, RBAC: r.setup.State.RBAC})
+	eo := explain.Options{Node: r.setup.Auth, Graph: r.setup.State.Graph, RBAC: r.setup.State.RBAC}
+	eo.StateEnd, eo.Until = r.ends()
+	x := explain.New(eo)
 	out := &ReachResult{Reach: x.Node(o.Node, r.from, r.to, r.beyond), Unread: r.unread}
 	if r.measured != nil {
 		out.Reach.Notes = append(out.Reach.Notes, "The skew is "+r.measured.Words()+".")
@@ -113,8 +116,26 @@ type reaching struct {
 	setup    *judging.Setup
 	from, to time.Time // both included
 	beyond   *explain.Beyond
+	last     time.Time // event of the logs
 	measured *report.Skew
 	unread   error
+}
+
+// ends is when the state ends, if that is before the end of the time that is asked about, and until when that is if it is open. A time that is named is held
+// against the last observation; to the end of a log the state reaches as long as nothing shows that it missed anything.
+func (r *reaching) ends() (stateEnd, until time.Time) {
+	state := r.setup.State
+	end, early := state.EndsBefore(cmp.Or(r.to, r.last))
+	if until = r.last; until.Before(end) {
+		until = end
+	}
+	if !early && !r.to.IsZero() && !end.IsZero() {
+		early = r.to.After(end.Add(r.judged.Skew)) && (r.last.IsZero() || r.to.After(r.last))
+	}
+	if !early {
+		end = time.Time{}
+	}
+	return end, until
 }
 
 func (r *reaching) byState(ctx context.Context) error {
@@ -166,6 +187,7 @@ func (r *reaching) byLogs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.last = res.Last
 	r.unread, r.measured = errors.Join(res.Errors...), p.measured
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/test/days"
+	"github.com/nodetrail/nodetrail/internal/test/effort"
 )
 
 // flaw is what is wrong with a clean day, or with what is asked of it.
@@ -106,7 +107,7 @@ func flaws() []flaw {
 		{check: "servers-seen", name: "a server's renewals of twenty minutes", options: days.Options{Servers: 3}, change: without(func(d *days.Day, e *days.Event) bool {
 			return isLease(e, "kube-system") && strings.HasPrefix(e.Ref.Name, "apiserver-") && e.Server == 1 && aQuarter(d, e.Received)
 		})},
-		{check: "servers-seen", name: "a server that nothing shows", options: days.Options{Servers: 3}, asked: func(o *AnalyzeOptions) { o.APIServers = 4 }},
+		{check: "servers-seen", name: "a server that nothing shows", options: days.Options{Servers: 3}, asked: func(o *AnalyzeOptions) { o.ApiserverCount = 4 }},
 		{check: "node-authorizer-on", name: "no decisions on renewals", change: each(func(e *days.Event) bool {
 			e.Decision, e.DecisionReason = "", ""
 			return isLease(e, "kube-node-lease")
@@ -176,4 +177,75 @@ func TestEachCheckIsNeeded(t *testing.T) {
 			t.Errorf("no day shows that %s is needed", c.Name)
 		}
 	}
+}
+
+// A service account whose pods have tokens makes requests. If the log has none of them, nobody knows whether it uses the binding; a pod that has just come may not
+// have made one, and what the policy does not log nobody misses.
+func TestSilentAccounts(t *testing.T) {
+	m, _ := days.Named("drop-account", 1)
+	for _, c := range []struct {
+		name   string
+		change func(*days.Day)
+		want   bool
+	}{
+		{"no request", func(*days.Day) {}, true},
+		{"a request", func(d *days.Day) { d.Events = append(d.Events, accountEvent(d, d.To.Add(-time.Minute))) }, false},
+		{"a request of somebody else", func(d *days.Day) {
+			e := accountEvent(d, d.To.Add(-time.Minute))
+			e.User = &days.User{Username: "system:serviceaccount:shop:node-agent"}
+			d.Events = append(d.Events, e)
+		}, true},
+		{"a request of before", func(d *days.Day) {
+			d.Events = append([]*days.Event{accountEvent(d, d.From.Add(time.Second))}, d.Events...)
+		}, true},
+		{"no token", func(d *days.Day) {
+			d.Events = slices.DeleteFunc(d.Events, func(e *days.Event) bool {
+				return e.Ref != nil && e.Ref.Subresource == "token" && e.Ref.Name == "node-agent"
+			})
+		}, false},
+		{"a token at the end", func(d *days.Day) {
+			var last days.Event
+			d.Events = slices.DeleteFunc(d.Events, func(e *days.Event) bool {
+				is := e.Ref != nil && e.Ref.Subresource == "token" && e.Ref.Name == "node-agent"
+				if is {
+					last = *e
+				}
+				return is
+			})
+			last.Received = d.To.Add(-5 * time.Minute)
+			last.Staged = last.Received.Add(time.Millisecond)
+			d.Events = append(d.Events, &last)
+			slices.SortStableFunc(d.Events, func(a, b *days.Event) int { return a.Staged.Compare(b.Staged) })
+		}, false},
+		{"the policy hides what it reads", func(d *days.Day) {
+			d.Policy = strings.Replace(d.Policy, "rules:\n", "rules:\n- level: None\n  userGroups: [\"system:serviceaccounts\"]\n  resources: [{group: apps}]\n", 1)
+		}, false},
+		{"the policy hides which paths it asks for", func(d *days.Day) {
+			d.Policy = strings.Replace(d.Policy, "rules:\n", "rules:\n- level: None\n  nonResourceURLs: [\"/healthz\"]\n", 1)
+		}, true},
+	} {
+		for m.Seed = range uint64(effort.Of(9, 3)) {
+			day, ok := m.Apply(threeHours(t, 13, days.Options{}))
+			if !ok {
+				t.Fatal("it does not apply")
+			}
+			if strings.Contains(day.Applied[0].What, "Group") && c.name != "no request" && c.name != "a request" {
+				continue
+			}
+			c.change(day)
+			if got := slices.Contains(open(provenDay(t, day))["bindings-inventoried"], string(checks.CodeAccountSilent)); got != c.want {
+				t.Errorf("%s, %s: %t", c.name, day.Applied[0].What, got)
+			}
+		}
+	}
+}
+
+// accountEvent is a request of a service account.
+func accountEvent(d *days.Day, at time.Time) *days.Event {
+	e := *d.Events[len(d.Events)/2]
+	e.AuditID, e.Verb, e.URI, e.Ref = "0b0b0b0b-0000-4000-8000-000000000001", "get", "/api/v1/namespaces/shop/services/web", &days.Ref{Version: "v1", Resource: "services", Namespace: "shop", Name: "web"}
+	e.User = &days.User{Username: "system:serviceaccount:kube-system:node-agent", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}}
+	e.UserAgent, e.Impersonated, e.Request, e.Received, e.Staged, e.Code = "agent/1", nil, nil, at, at.Add(time.Millisecond), 200
+	e.Decision, e.DecisionReason = "allow", `RBAC: allowed by ClusterRoleBinding "agent" of ClusterRole "agent" to ServiceAccount "node-agent/kube-system"`
+	return &e
 }

@@ -77,6 +77,17 @@ func Run(ctx context.Context, o RunOptions) error {
 	if err != nil {
 		return err
 	}
+	if err = s.serve(ctx); err != nil {
+		s.log.Error().Err(err).Msg(stopsBecause)
+	}
+	return err
+}
+
+// stopsBecause is what a service logs before it returns an error, which whoever reads its log would miss otherwise.
+const stopsBecause = "nodetrail stops because of an error"
+
+// serve is Run with the configuration that was read.
+func (s *service) serve(ctx context.Context) error {
 	c := s.reloader.Current()
 	for _, src := range c.Sources.Files {
 		for _, path := range src.Paths {
@@ -203,7 +214,7 @@ func (s *service) notReady() []string {
 	out = append(out, s.state.notReady()...)
 	out = append(out, s.sources.notReady()...)
 	if since := s.court.Stats().Failing; !since.IsZero() {
-		out = append(out, fmt.Sprintf("the store has failed since %s", since.UTC().Format(time.RFC3339)))
+		out = append(out, failingSince(since))
 	}
 	return out
 }

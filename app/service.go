@@ -64,6 +64,9 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 	if s.store, err = openStore(ctx, c, storeOptions(c, s.log)); err != nil {
 		return err
 	}
+	if err := sameCluster(ctx, s.store, c); err != nil {
+		return err
+	}
 	if s.versions, err = storedVersions(ctx, s.store); err != nil {
 		return err
 	}
@@ -209,7 +212,6 @@ func (s *service) change(old, fresh *config.Config) error {
 	if err := s.court.configure(fresh); err != nil {
 		return err
 	}
-	// Sinks that stay as they are keep what waits in them.
 	if slices.ContainsFunc(config.Changed(old, fresh), func(c config.Change) bool { return strings.HasPrefix(c.Field, "sinks") || c.Field == "exceptions" }) {
 		return s.sinks.replace(fresh, s.log)
 	}

@@ -5,10 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/nodetrail/nodetrail/exceptions"
 	"github.com/nodetrail/nodetrail/internal/config"
@@ -25,10 +25,58 @@ import (
 type alerting struct {
 	grouper *sinks.Grouper
 	sink    *alertmanager.Sink
+	of      alertingOf
 }
 
-// alertmanager adds a sink of alerts.
-func (s *sinkSet) alertmanager(c *config.Config, a *config.AlertmanagerSink, log zerolog.Logger) error {
+// alertingOf is the configuration of a sink of alerts, to compare it.
+type alertingOf struct {
+	sink       config.AlertmanagerSink
+	exceptions []config.Exception
+	cluster    string
+	pages      string
+	maxBackoff config.Duration
+	maxGroups  int
+}
+
+func (a *alerting) name() string { return a.of.sink.Name }
+
+// close ends the sink. If there is a successor, that has its alerts.
+func (a *alerting) close(ctx context.Context, successor bool) error {
+	a.grouper.Close()
+	if successor {
+		a.sink.HandOver()
+		return nil
+	}
+	return a.sink.Close(ctx)
+}
+
+func (a *alerting) stats() []metrics.Sink {
+	var out []metrics.Sink
+	for _, p := range a.sink.Stats().Peers {
+		out = append(out, metrics.Sink{Name: p.Name, Stats: p.QueueStats})
+	}
+	return out
+}
+
+func (a *alerting) alertStats() *metrics.Alerts {
+	st := a.sink.Stats()
+	return &metrics.Alerts{Name: st.Name, Firing: st.Firing, Resolved: st.Resolved, Folded: st.Folded, TooOld: st.TooOld, StoreFailures: st.StoreFailures}
+}
+
+// alertmanager adds a sink of alerts: that of the set if it is unchanged, or else one which takes over the alerts of the one before.
+func (c *sinkChange) alertmanager(a *config.AlertmanagerSink) error {
+	of := alertingOf{
+		sink: *a, exceptions: c.config.Exceptions, cluster: c.config.Cluster, pages: cmp.Or(a.ExternalURL, pagesURL(c.config)),
+		maxBackoff: min(c.config.Sinks.Queue.MaxBackoff, a.Resend), maxGroups: c.config.Sinks.Findings.MaxGroups,
+	}
+	var was *alerting
+	if i := slices.IndexFunc(c.set.alerts, func(was *alerting) bool { return was.name() == a.Name }); i >= 0 {
+		was = c.set.alerts[i]
+	}
+	if was != nil && reflect.DeepEqual(was.of, of) {
+		c.alerts = append(c.alerts, was)
+		return nil
+	}
 	least, err := rules.ParseSeverity(a.MinSeverity)
 	if err != nil {
 		return fmt.Errorf("minSeverity: %w", err)
@@ -37,42 +85,40 @@ func (s *sinkSet) alertmanager(c *config.Config, a *config.AlertmanagerSink, log
 	if runbooks != "" && !strings.HasSuffix(runbooks, "/") {
 		runbooks += "/"
 	}
-	except := exceptionsOf(c, nil)
-	sink, err := alertmanager.New(alertmanager.Options{
-		Name: a.Name, URLs: a.URLs, Resend: a.Resend.D(), ResolveAfter: a.ResolveAfter.D(), ExternalURL: cmp.Or(a.ExternalURL, pagesURL(c)), Runbooks: runbooks,
-		MinSeverity: least, Incidents: a.Alerts != "findings", Labels: a.Labels, MaxAlerts: a.MaxAlerts, MaxBackoff: min(c.Sinks.Queue.MaxBackoff, a.Resend).D(),
+	except, recent := exceptionsOf(c.config, nil), c.set.recent
+	o := alertmanager.Options{
+		Name: a.Name, URLs: a.URLs, Resend: a.Resend.D(), ResolveAfter: a.ResolveAfter.D(), ExternalURL: of.pages, Runbooks: runbooks,
+		MinSeverity: least, Incidents: a.Alerts != "findings", Labels: a.Labels, MaxAlerts: a.MaxAlerts, MaxBackoff: of.maxBackoff.D(),
 		HTTP: http.Options{
 			Username: a.Username, Password: a.Password.Reveal(), PasswordFile: a.PasswordFile, BearerToken: a.BearerToken.Reveal(),
 			BearerTokenFile: a.BearerTokenFile, CAFile: a.TLS.CAFile, ServerName: a.TLS.ServerName, CertFile: a.TLS.CertFile, KeyFile: a.TLS.KeyFile,
 			Timeout: a.Timeout.D(),
 		},
 		Recent: func(ctx context.Context, since time.Time) ([]sinks.Finding, error) {
-			all, err := s.recent(ctx, since)
+			all, err := recent(ctx, since)
 			return unexcepted(all, except), err
 		},
-		Since: s.since, Keeper: s.keeper, Log: log,
-	})
+		Since: c.set.since, Keeper: c.set.keeper, Log: c.log,
+	}
+	if was != nil {
+		o.Before = func(ctx context.Context) []alertmanager.Kept {
+			select {
+			case <-c.commit:
+			case <-ctx.Done():
+				return nil
+			}
+			was.grouper.Close() // nobody adds to it any more
+			return was.sink.HandOver()
+		}
+	}
+	sink, err := alertmanager.New(o)
 	if err != nil {
 		return err
 	}
-	s.alerts = append(s.alerts, alerting{sink: sink, grouper: sinks.NewGrouper(sinks.GrouperOptions{
-		Cluster: c.Cluster, Every: a.Resend.D(), MaxGroups: c.Sinks.Findings.MaxGroups,
+	c.alerts = append(c.alerts, &alerting{sink: sink, of: of, grouper: sinks.NewGrouper(sinks.GrouperOptions{
+		Cluster: c.config.Cluster, Every: a.Resend.D(), MaxGroups: of.maxGroups,
 	}, func(all []sinks.Finding) { sink.Add(unexcepted(all, except)) })})
 	return nil
-}
-
-// alertStats are the figures of the sinks of alerts.
-func (s *sinkSet) alertStats() []metrics.Alerts {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var out []metrics.Alerts
-	for _, a := range s.alerts {
-		st := a.sink.Stats()
-		out = append(out, metrics.Alerts{
-			Name: st.Name, Firing: st.Firing, Resolved: st.Resolved, Folded: st.Folded, TooOld: st.TooOld, StoreFailures: st.StoreFailures,
-		})
-	}
-	return out
 }
 
 // alertStore is what sinks of alerts need of the store.

@@ -94,7 +94,7 @@ const (
 
 // remember is what is to be stored now.
 func (w *witnessed) remember(now time.Time, last bool) []tally.Remembered {
-	out := slices.Concat(w.races.changes(), w.refused.changes(), w.births.changes(w.book), w.groups.changes(w.book), w.held.changes(w.instance, last), w.written.changes(w.book), w.bound.changes(), w.off.changes(w.config().Rules.Disable, now))
+	out := slices.Concat(w.races.changes(), w.refused.changes(w.book), w.births.changes(w.book), w.groups.changes(w.book), w.held.changes(w.instance, last), w.written.changes(w.book), w.bound.changes(), w.off.changes(w.config().Rules.Disable, now))
 	if w.since != nil {
 		for _, of := range []string{sinceRaces, sinceHolders} {
 			out = append(out, tally.Remembered{Kind: rememberedSince, Key: of, Value: w.since, First: true})

@@ -55,6 +55,9 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 	}
 	versions := (&Authorization{KubernetesVersion: c.Authorization.KubernetesVersion, FeatureGates: c.Authorization.FeatureGates}).versions()
 	versions.Asked, _ = nodeauthz.Minor(asked)
+	if assumed := assumedOf(c); assumed != "" {
+		p.log.Warn().Msg("authorization.kubernetesVersion: " + assumed)
+	}
 	mode, err := pipeline.ParseMode(c.Authorization.Mode)
 	if err != nil {
 		return nil, fmt.Errorf("authorization.mode: %w", err)
@@ -84,11 +87,15 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 	if err != nil {
 		return nil, err
 	}
+	learned, err := openLearned(ctx, p.store, p.state, c.State.FromAudit, p.instance)
+	if err != nil {
+		return nil, err
+	}
 	opt := pipeline.EngineOptions{
 		Judge: out.setup.Judge, Detectors: out.detectors, Store: p.store, Stored: p.stored, Line: p.sinks.line, Ledger: evidence.New(),
 		Facts: func() []byte { return p.facts(out) }, Instance: p.instance, Judged: w.judged, Begins: &begins.at,
 		Remember: func(now time.Time, last bool) []tally.Remembered {
-			return slices.Concat(w.remember(now, last), begins.changes(), p.passes(now))
+			return slices.Concat(w.remember(now, last), begins.changes(), learned.changes(now), p.passes(now))
 		},
 		Skew: c.Skew.D(), Settle: c.State.Settle.D(), WaitAtMost: c.State.WaitAtMost.D(), OpenFor: c.Pipeline.OpenFor.D(),
 		CommitEvery: c.Pipeline.CommitEvery.D(), MaxBytes: int64(c.Pipeline.MaxBytes), MaxRequests: c.Pipeline.MaxRequests, Log: p.log,
@@ -153,8 +160,12 @@ func (j *court) notStored(before *pipeline.EngineStats) error {
 	if since.IsZero() {
 		return errors.New("the store failed while the process stopped: what came in last is not stored, and its sources will bring it again")
 	}
-	return fmt.Errorf("the store has failed since %s: what came in since then is not stored, and its sources will bring it again",
-		since.UTC().Format(time.RFC3339))
+	return errors.New(failingSince(since))
+}
+
+// failingSince says since when nothing is stored.
+func failingSince(t time.Time) string {
+	return "the store has failed since " + t.UTC().Format(time.RFC3339) + ": what came in since then is not stored, and its sources will bring it again"
 }
 
 // ledger is what was stored since the start. Safe for concurrent use.

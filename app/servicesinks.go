@@ -1,11 +1,11 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -14,21 +14,21 @@ import (
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/sinks"
 	"github.com/nodetrail/nodetrail/sinks/alertmanager"
-	"github.com/nodetrail/nodetrail/sinks/http"
-	"github.com/nodetrail/nodetrail/sinks/jsonl"
-	"github.com/nodetrail/nodetrail/sinks/metrics"
 )
 
 // sinkSet is the sinks in force, which can be replaced while they are in use. The zero value has none.
 type sinkSet struct {
 	mu      sync.RWMutex
+	parts   []*part
+	alerts  []*alerting
 	grouper *sinks.Grouper
-	queues  []*sinks.Queue
-	lines   []*jsonl.Lines
-	files   []*jsonl.File
-	alerts  []alerting
-	// incidents are those of the queues that get events of incidents; announced is called with those that a sink has.
-	incidents []incidentSink
+	every   config.Findings // of the grouper
+	// targets are the queues of findings, for the grouper.
+	targets atomic.Pointer[[]*sinks.Queue]
+	// leaving are sinks that are being closed, past is what those that were closed have come to.
+	leaving []*leaver
+	past    pastSinks
+	// announced is called with the events of incidents that a sink has.
 	announced func(sink string, events []*sinks.IncidentEvent)
 	closing   sync.WaitGroup
 	// recent and keeper read and write the store, for alerts.
@@ -38,100 +38,25 @@ type sinkSet struct {
 	since time.Time
 }
 
-// replace makes the sinks of the configuration and puts them in place of those before, which get a while to deliver what they have.
-// After an error nothing has changed.
+// replace puts the sinks of the configuration in place of those before. Sinks are the same by kind and name: one whose configuration is unchanged stays, of
+// one that is changed the queue stays and gets a new sender, and one that is no more gets a while to deliver what it has. After an error nothing has changed.
 func (s *sinkSet) replace(c *config.Config, log zerolog.Logger) error {
-	fresh := &sinkSet{recent: s.recent, keeper: s.keeper, announced: s.announced, since: s.since}
-	if err := fresh.make(c, log); err != nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		return errors.Join(err, fresh.shut(ctx))
+	change := &sinkChange{set: s, config: c, log: log, commit: make(chan struct{})}
+	if err := change.plan(); err != nil {
+		return errors.Join(err, change.undo())
 	}
 	s.mu.Lock()
-	old := &sinkSet{grouper: s.grouper, queues: s.queues, lines: s.lines, alerts: s.alerts}
-	s.grouper, s.queues, s.lines, s.files, s.alerts, s.incidents = fresh.grouper, fresh.queues, fresh.lines, fresh.files, fresh.alerts, fresh.incidents
+	gone := change.apply()
 	s.mu.Unlock()
-	s.closing.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := old.shut(ctx); err != nil {
-			log.Warn().Err(err).Msg("not all findings reached the sinks that were replaced; the store has them")
-		}
-	})
-	return nil
-}
-
-func (s *sinkSet) make(c *config.Config, log zerolog.Logger) error {
-	q := c.Sinks.Queue
-	var queues []*sinks.Queue // of findings
-	queue := func(sender sinks.Sender, format sinks.Format, batch int, timeout time.Duration) {
-		if format.Incidents() && s.announced != nil {
-			sender = &announcingSender{sender, s.announced}
-		}
-		made := sinks.NewQueue(sender, sinks.QueueOptions{
-			MaxFindings: q.MaxFindings, MaxBytes: int64(q.MaxBytes), MaxBackoff: q.MaxBackoff.D(), MaxBatch: batch, Timeout: timeout, Log: log,
-		})
-		s.queues = append(s.queues, made)
-		if format.Findings() {
-			queues = append(queues, made)
-		}
-		if format.Incidents() && s.announced != nil {
-			s.incidents = append(s.incidents, incidentSink{made, format})
-		}
-	}
-	for i := range c.Sinks.JSONL {
-		j := &c.Sinks.JSONL[i]
-		f, err := jsonl.OpenFile(j.Path)
-		if err != nil {
-			return fmt.Errorf("sinks.jsonl[%d]: %w", i, err)
-		}
-		s.files = append(s.files, f)
-		name := "jsonl:" + j.Path
-		if j.Verdicts {
-			s.lines = append(s.lines, jsonl.NewLines(name, f, int64(q.MaxBytes), log))
-			continue
-		}
-		queue(jsonl.NewSender(name, f, sinks.Format(j.Format)), sinks.Format(j.Format), 0, 0)
-	}
-	for i := range c.Sinks.HTTP {
-		h := &c.Sinks.HTTP[i]
-		headers := map[string]string{}
-		for k, v := range h.Headers {
-			headers[k] = v.Reveal()
-		}
-		sender, err := http.New(http.Options{
-			Name: h.Name, URL: h.URL, Format: sinks.Format(h.Format), Pages: cmp.Or(h.ExternalURL, pagesURL(c)), Headers: headers, Username: h.Username,
-			Password: h.Password.Reveal(), PasswordFile: h.PasswordFile, BearerToken: h.BearerToken.Reveal(), BearerTokenFile: h.BearerTokenFile,
-			CAFile: h.TLS.CAFile, ServerName: h.TLS.ServerName, CertFile: h.TLS.CertFile, KeyFile: h.TLS.KeyFile, Timeout: h.Timeout.D(),
-		})
-		if err != nil {
-			return fmt.Errorf("sinks.http[%d]: %w", i, err)
-		}
-		batch := h.MaxBatch
-		if sinks.Format(h.Format) == sinks.Slack {
-			batch = 1 // what was taken of a batch would come again with what was not
-		}
-		queue(sender, sinks.Format(h.Format), batch, 2*h.Timeout.D())
-	}
-	for i := range c.Sinks.Kafka {
-		sender, err := kafkaSink(&c.Sinks.Kafka[i], log)
-		if err != nil {
-			return fmt.Errorf("sinks.kafka[%d]: %w", i, err)
-		}
-		queue(sender, sinks.Format(c.Sinks.Kafka[i].Format), 0, 0)
-	}
-	for i := range c.Sinks.Alertmanager {
-		if err := s.alertmanager(c, &c.Sinks.Alertmanager[i], log); err != nil {
-			return fmt.Errorf("sinks.alertmanager[%d]: %w", i, err)
-		}
-	}
-	if len(queues) > 0 {
-		s.grouper = sinks.NewGrouper(sinks.GrouperOptions{
-			Cluster: c.Cluster, Every: c.Sinks.Findings.Every.D(), MaxGroups: c.Sinks.Findings.MaxGroups,
-		}, func(f []sinks.Finding) {
-			for _, q := range queues {
-				q.Add(f)
+	close(change.commit)
+	for _, l := range gone {
+		s.closing.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if err := l.close(ctx); err != nil {
+				log.Warn().Err(err).Msg("not all findings reached the sinks that were removed; the store has them")
 			}
+			s.left(l)
 		})
 	}
 	return nil
@@ -147,15 +72,24 @@ func (s *sinkSet) add(st *pipeline.Stored) {
 	for _, a := range s.alerts {
 		a.grouper.Add(st.Entries)
 	}
-	for _, l := range s.lines {
-		l.Add(st.Lines)
+	for _, p := range s.parts {
+		if p.lines != nil {
+			p.lines.Add(st.Lines)
+		}
+	}
+}
+
+// give hands findings to the queues.
+func (s *sinkSet) give(f []sinks.Finding) {
+	for _, q := range *s.targets.Load() {
+		q.Add(f)
 	}
 }
 
 // line makes a verdict line if any sink wants them.
 func (s *sinkSet) line(j *pipeline.Judgement, b []byte) []byte {
 	s.mu.RLock()
-	wanted := len(s.lines) > 0
+	wanted := slices.ContainsFunc(s.parts, func(p *part) bool { return p.lines != nil })
 	s.mu.RUnlock()
 	if !wanted {
 		return nil
@@ -168,66 +102,38 @@ func (s *sinkSet) line(j *pipeline.Judgement, b []byte) []byte {
 func (s *sinkSet) ofIncidents() []incidentSink {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.incidents
-}
-
-func (s *sinkSet) reopen(log zerolog.Logger) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, f := range s.files {
-		if err := f.Reopen(); err != nil {
-			log.Warn().Err(err).Msg("cannot open a sink's file again")
-		}
-	}
-}
-
-// stats are the sinks' figures.
-func (s *sinkSet) stats() []metrics.Sink {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var out []metrics.Sink
-	for _, q := range s.queues {
-		out = append(out, metrics.Sink{Name: q.Name(), Stats: q.Stats()})
-	}
-	for _, l := range s.lines {
-		out = append(out, metrics.Sink{Name: l.Name(), Stats: l.Stats()})
-	}
-	for _, a := range s.alerts {
-		for _, p := range a.sink.Stats().Peers {
-			out = append(out, metrics.Sink{Name: p.Name, Stats: p.QueueStats})
+	var out []incidentSink
+	for _, p := range s.parts {
+		if p.queue != nil && p.format.Incidents() && s.announced != nil {
+			out = append(out, incidentSink{p.queue, p.format})
 		}
 	}
 	return out
 }
 
-// shut ends all sinks at once, each with what it has until ctx ends.
-func (s *sinkSet) shut(ctx context.Context) error {
-	if s.grouper != nil {
-		s.grouper.Close()
+func (s *sinkSet) reopen(log zerolog.Logger) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, p := range s.parts {
+		if p.file == nil {
+			continue
+		}
+		if err := p.file.Reopen(); err != nil {
+			log.Warn().Err(err).Msg("cannot open a sink's file again")
+		}
 	}
-	for _, a := range s.alerts {
-		a.grouper.Close()
-	}
-	errs := make([]error, len(s.queues)+len(s.lines)+len(s.alerts))
+}
+
+// close ends the sinks for good, all at once, each with what it has until ctx ends.
+func (s *sinkSet) close(ctx context.Context) error {
+	s.mu.Lock()
+	gone := (&sinkChange{set: s, config: &config.Config{}}).apply()
+	s.mu.Unlock()
+	errs := make([]error, len(gone))
 	var wg sync.WaitGroup
-	for i, q := range s.queues {
-		wg.Go(func() { errs[i] = q.Close(ctx) })
-	}
-	for i, l := range s.lines {
-		wg.Go(func() { errs[len(s.queues)+i] = l.Close(ctx) })
-	}
-	for i, a := range s.alerts {
-		wg.Go(func() { errs[len(s.queues)+len(s.lines)+i] = a.sink.Close(ctx) })
+	for i, l := range gone {
+		wg.Go(func() { errs[i] = l.close(ctx) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
-}
-
-// close ends the sinks for good.
-func (s *sinkSet) close(ctx context.Context) error {
-	s.mu.Lock()
-	last := &sinkSet{grouper: s.grouper, queues: s.queues, lines: s.lines, alerts: s.alerts}
-	s.grouper, s.queues, s.lines, s.files, s.alerts, s.incidents = nil, nil, nil, nil, nil, nil
-	s.mu.Unlock()
-	return last.shut(ctx)
 }

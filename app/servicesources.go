@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -40,7 +41,7 @@ type runningSource struct {
 
 // open makes every source, but starts none.
 func (s *sourceSet) open(c *config.Config, engine *court, instance string) error {
-	want := audit.Want{State: c.State.FromAudit}
+	want := audit.Want{State: c.State.FromAudit, Aside: true}
 	// Several analyzers on one store may have logs of one name, each its own. Kafka's partitions are shared.
 	own := func(s *runningSource) *runningSource {
 		if c.Store.Postgres == nil {
@@ -177,8 +178,8 @@ func (s *sourceSet) fileSource(c *config.FileSource, want audit.Want) *runningSo
 		var out []metrics.Source
 		for _, l := range f.Stats() {
 			lag := time.Duration(0)
-			if l.Behind > 0 && !l.LastEvent.IsZero() {
-				lag = max(0, time.Since(l.LastEvent))
+			if l.Behind > 0 { // nothing of a log that is new may be stored yet
+				lag = max(0, time.Since(cmp.Or(l.LastEvent, l.Since)))
 			}
 			out = append(out, metrics.Source{Name: l.Lane, Up: l.Trouble == "", Why: l.Trouble, Lanes: []metrics.LaneLag{{Lane: l.Lane, Lag: lag}}})
 		}

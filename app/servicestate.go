@@ -42,6 +42,9 @@ func openStateFeed(c *config.Config, log zerolog.Logger) (*stateFeed, error) {
 	if err := loadState(f.State, c.State.Files, nil); err != nil {
 		return nil, err
 	}
+	if sum := f.Summary(); sum.Malformed > 0 {
+		log.Warn().Int("entries", sum.Malformed).Strs("places", sum.Places).Msg("entries of the state cannot be read: verdicts that depend on them can be wrong")
+	}
 	if !c.State.Live.Enabled {
 		return f, nil
 	}

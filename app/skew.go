@@ -33,10 +33,20 @@ func newSkewMeter() *skewMeter { return &skewMeter{furthest: map[skewObject]*tim
 
 type skewObject struct{ group, resource, namespace, name string }
 
+// skewObjectOf is the object of a judgement, whose strings it shares.
+func skewObjectOf(j *pipeline.Judgement) skewObject {
+	return skewObject{j.Attrs.APIGroup, j.Attrs.Resource, j.Attrs.Namespace, j.Attrs.Name}
+}
+
+// own has strings of its own.
+func (o skewObject) own() skewObject {
+	return skewObject{strings.Clone(o.group), strings.Clone(o.resource), strings.Clone(o.namespace), strings.Clone(o.name)}
+}
+
 // add takes in a judgement by the most that a skew can be. Disagreements that are no race even so are none of the skew.
 func (m *skewMeter) add(j *pipeline.Judgement) {
 	if d, ok := j.RaceDistance(); ok {
-		m.note(skewObject{j.Attrs.APIGroup, j.Attrs.Resource, j.Attrs.Namespace, j.Attrs.Name}, d)
+		m.note(skewObjectOf(j), d)
 	}
 }
 
@@ -46,7 +56,7 @@ func (m *skewMeter) note(o skewObject, d time.Duration) {
 	case old != nil:
 		*old = max(*old, d)
 	case len(m.furthest) < maxSkewObjects:
-		m.furthest[skewObject{strings.Clone(o.group), strings.Clone(o.resource), strings.Clone(o.namespace), strings.Clone(o.name)}] = &d
+		m.furthest[o.own()] = &d
 	}
 }
 

@@ -62,7 +62,7 @@ func TestRaceDistances(t *testing.T) {
 			if a := j.Attrs; !e.Race || e.Verdict == e.Observed {
 				t.Errorf("%s %s %s/%s has a distance: %+v", a.Verb, a.Resource, a.Namespace, a.Name, e)
 			}
-			entries.note(skewObject{j.Attrs.APIGroup, j.Attrs.Resource, j.Attrs.Namespace, j.Attrs.Name}, e.Distance)
+			entries.note(skewObjectOf(j), e.Distance)
 		}
 		return nil
 	})

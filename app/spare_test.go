@@ -179,7 +179,7 @@ func TestStoreSeesWhatEndsLater(t *testing.T) {
 func TestReadyWithAsManyServersAsConfigured(t *testing.T) {
 	d := threeHours(t, 12, days.Options{Servers: 3})
 	for _, n := range []int{1, 2, 3} {
-		if got := open(provenDay(t, d, func(o *AnalyzeOptions) { o.APIServers = n })); len(got) > 0 {
+		if got := open(provenDay(t, d, func(o *AnalyzeOptions) { o.ApiserverCount = n })); len(got) > 0 {
 			t.Errorf("%d of 3: %v", n, got)
 		}
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,6 +44,28 @@ func (o *StoreOptions) load() (*config.Config, error) {
 		return nil, optionError("Cluster", "%w", err)
 	}
 	return ofCluster(c, o.Cluster), nil
+}
+
+// sameCluster refuses the store of another cluster: with two clusters in it, nobody could say which of them a finding is about. The schemas of PostgreSQL are each of one
+// cluster by themselves.
+func sameCluster(ctx context.Context, s *store.Store, c *config.Config) error {
+	if c.Store.Postgres != nil || c.Cluster == "" {
+		return nil
+	}
+	all, err := s.Facts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, raw := range all {
+		var f struct{ Cluster string }
+		if err := json.Unmarshal(raw, &f); err != nil {
+			return fmt.Errorf("reading of which cluster the store is: %w", err)
+		}
+		if f.Cluster != "" && f.Cluster != c.Cluster {
+			return fmt.Errorf("the store %s is of the cluster %q, and not of %q: set another data folder", c.SQLitePath(), f.Cluster, c.Cluster)
+		}
+	}
+	return nil
 }
 
 // ofCluster is the configuration to read a cluster with. What one says of its own cluster holds for no other: the waivers and the exceptions that

@@ -28,6 +28,7 @@ func foundVersions(s *judging.Setup) (out []codes.Version) {
 	all := s.Judge.Versions.Conclusions()
 	for i := range all {
 		v := foundVersion(&all[i])
+		v.AnyAudience = slices.ContainsFunc(append(slices.Clone(all[i].Also), all[i].Features), s.AnyAudience)
 		if last := len(out) - 1; last >= 0 && sameVersion(&out[last], &v) {
 			o := &out[last]
 			o.To, o.Said, o.Requests, o.Open, o.Against, o.Doubts = v.To, o.Said+v.Said, o.Requests+v.Requests, o.Open+v.Open, o.Against+v.Against, o.Doubts+v.Doubts
@@ -62,7 +63,8 @@ func since(was, found []codes.Version, oldest time.Time) (out []codes.Version) {
 		// They overlap: the hour in which run was started.
 		w := out[last]
 		if w.To = v.From; sameVersion(&w, &v) {
-			out[last].To = later(out[last].To, v.To)
+			o := &out[last]
+			o.To, o.Said, o.Requests, o.Open = later(o.To, v.To), o.Said+v.Said, o.Requests+v.Requests, o.Open+v.Open
 			continue
 		}
 		out = append(out, v)
@@ -102,6 +104,8 @@ func foundVersion(c *version.Conclusion) codes.Version {
 	case version.Preference: // what the API server decided on each request fits; nothing rests on the rest
 		v.Known = c.Open == 0
 	}
+	// One whose minor is not supported may have written a part of the hour only, by which the hour's own version does not go.
+	v.Known = v.Known && !slices.ContainsFunc(c.Servers, func(minor int) bool { return minor < nodeauthz.OldestMinor || minor > nodeauthz.NewestMinor })
 	return v
 }
 
@@ -110,20 +114,70 @@ func readsAnyPod(f nodeauthz.Features) bool {
 	return f.Minor >= selectorsSince && !f.AuthorizeNodeWithSelectors
 }
 
-// limitsNodes reports whether API servers of the version limit nodes to their own Nodes and pods.
+// limitsNodes reports whether API servers of the version limit nodes to their own Nodes and pods, or some of them do.
 func limitsNodes(v *codes.Version) bool {
-	own, _, _ := strings.Cut(v.Name, " ") // " emulating 1.35"
-	minor, err := nodeauthz.Minor(own)
-	return !v.AnyPod && (err == nil && minor >= selectorsSince || v.FeatureGates["AuthorizeNodeWithSelectors"])
+	on, set := v.FeatureGates[selectorsGate]
+	return on || !set && limits(v.Name) || limits(v.Also)
+}
+
+// limits says the same of a version in words, such as "1.37 emulating 1.36" or "1.33 AuthorizeNodeWithSelectors=false".
+func limits(name string) bool {
+	words := strings.Fields(name)
+	for _, set := range []bool{true, false} {
+		if slices.Contains(words, fmt.Sprintf("%s=%t", selectorsGate, set)) {
+			return set
+		}
+	}
+	if len(words) > 2 && words[1] == "emulating" {
+		words = words[2:] // which the defaults of gates are by
+	}
+	if len(words) == 0 {
+		return false
+	}
+	minor, err := nodeauthz.Minor(words[0])
+	return err == nil && minor >= selectorsSince
+}
+
+// limitedInTheEnd reports whether some API server limits nodes to their own Nodes and pods at the end of the hours from first to last. A version of an hour is that
+// of most of its requests, so in the last hour of each server that has not ended, each release that the server said counts: one of them is that of its last life.
+// The gate counts as on unless it is known to be off.
+func limitedInTheEnd(a *report.Authorization, ledger *evidence.Ledger, first, last evidence.Hour, ended func(server string) bool) bool {
+	told := map[evidence.Hour]bool{} // those in which requests were judged by what the servers' releases need not say
+	var end time.Time
+	limited := false
+	for i := range a.Versions {
+		v := &a.Versions[i]
+		for h := max(first, evidence.HourOf(v.From)); h <= last && h.Start().Before(v.To); h++ {
+			told[h] = told[h] || v.AnyPod || v.Basis == string(version.Given)
+			if h.End().After(end) {
+				end, limited = h.End(), false
+			}
+			limited = limited || h.End().Equal(end) && limitsNodes(v)
+		}
+	}
+	if on, set := a.FeatureGates[selectorsGate]; limited || set && !on {
+		return limited
+	}
+	return slices.ContainsFunc(ledger.Servers(first, last), func(name string) bool {
+		h := last
+		for h > first && ledger.Server(name, h) == nil {
+			h--
+		}
+		s := ledger.Server(name, h)
+		return s != nil && !told[h] && !ended(name) && (s.ManyVersions || slices.ContainsFunc(s.Versions, limits))
+	})
 }
 
 // selectorsSince is the minor since which API servers limit nodes to their own pods by default.
-const selectorsSince = 32
+const (
+	selectorsSince = 32
+	selectorsGate  = "AuthorizeNodeWithSelectors"
+)
 
 func sameVersion(a, b *codes.Version) bool {
 	return a.To.Equal(b.From) && a.Name == b.Name && maps.Equal(a.FeatureGates, b.FeatureGates) && a.Also == b.Also && a.Beyond == b.Beyond &&
 		a.Basis == b.Basis && a.Program == b.Program && a.Release == b.Release && a.Known == b.Known && slices.Equal(a.Fits, b.Fits) &&
-		(a.Against > 0) == (b.Against > 0) && a.Moved == b.Moved && (a.Doubts > 0) == (b.Doubts > 0) && a.AnyPod == b.AnyPod
+		(a.Against > 0) == (b.Against > 0) && a.Moved == b.Moved && (a.Doubts > 0) == (b.Doubts > 0) && a.AnyPod == b.AnyPod && a.AnyAudience == b.AnyAudience
 }
 
 // versions are those of the hours of the window. Of hours before run was started last the ledger tells which API servers wrote the log; requests were
@@ -132,7 +186,7 @@ func (p *proof) versions(in *checks.Input) (out []checks.Version) {
 	if p.to.IsZero() {
 		return nil
 	}
-	first, last := evidence.HourOf(p.to.Add(-in.MinWindow)), evidence.HourOf(p.to)
+	first, last := p.hours(in)
 	told, judged := map[evidence.Hour]bool{}, p.facts.Authorization.KubernetesVersion
 	if all := p.facts.Authorization.Versions; len(all) > 0 {
 		judged = all[0].Name
@@ -143,7 +197,7 @@ func (p *proof) versions(in *checks.Input) (out []checks.Version) {
 			told[h] = true
 			x := checks.Version{
 				Hour: h, Given: v.Basis == string(version.Given), Features: v.Name, Moved: v.Moved, Doubts: v.Doubts, AnyPod: v.AnyPod,
-				Limited: limitsNodes(v),
+				AnyAudience: v.AnyAudience,
 			}
 			if v.Moved || v.Doubts > 0 {
 				x.AuditIDs = v.Examples
@@ -174,6 +228,22 @@ func (p *proof) versions(in *checks.Input) (out []checks.Version) {
 		}
 	}
 	return out
+}
+
+// hours are those of the window.
+func (p *proof) hours(in *checks.Input) (first, last evidence.Hour) {
+	return evidence.HourOf(p.to.Add(-in.MinWindow)), evidence.HourOf(p.to)
+}
+
+// limited reports whether an API server limits nodes to their own Nodes and pods at the end of the window.
+func (p *proof) limited(in *checks.Input) bool {
+	if p.to.IsZero() {
+		return false
+	}
+	first, last := p.hours(in)
+	return limitedInTheEnd(&p.facts.Authorization, p.ledger, first, last, func(server string) bool {
+		return slices.ContainsFunc(in.Servers.Live, func(s checks.Server) bool { return s.Name == server && s.Ended != (checks.Span{}) })
+	})
 }
 
 // versions says that the log shows the version, unless the user gave one.

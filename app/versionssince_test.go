@@ -52,7 +52,25 @@ func TestVersionsSinceARestart(t *testing.T) {
 		"nothing judged":   {[]codes.Version{hours(0, 3, codes.Version{})}, []codes.Version{hours(2, 3, codes.Version{Basis: string(version.Nothing)})}, [4]int{}, 1},
 		"long ago":         {[]codes.Version{hours(-300, -200, codes.Version{Moved: true})}, []codes.Version{hours(0, 4, codes.Version{})}, [4]int{}, 1},
 	} {
+		requests := int64(0) // of those that are not long ago
+		for _, part := range [][]codes.Version{c.was, c.is} {
+			for i := range part {
+				part[i].Requests = int64(i + 7)
+				if part[i].To.After(noon.Add(-48 * time.Hour)) {
+					requests += part[i].Requests
+				}
+			}
+		}
+		if name == "nothing judged" {
+			c.is[0].Requests, requests = 0, 7
+		}
 		all := since(c.was, c.is, noon.Add(-48*time.Hour))
+		for _, v := range all {
+			requests -= v.Requests
+		}
+		if requests != 0 {
+			t.Errorf("%s: %d requests are lost", name, requests)
+		}
 		moved, doubts, anyPod, against := found(all)
 		if got := [4]int{moved, doubts, anyPod, against}; got != c.want || len(all) != c.n {
 			t.Errorf("%s: %v of %d, want %v of %d", name, got, len(all), c.want, c.n)

@@ -68,8 +68,9 @@ func WhatIf(ctx context.Context, o WhatIfOptions) (*WhatIfResult, error) {
 	}
 	lag := lags.lag(c.logs.Ledger)
 	facts := c.facts(setup, res, counts, o.Cluster, nil)
-	versions := facts.Authorization.Versions
-	b.Settle(func(auditID string, at time.Time) bool { return lag.requests[lagged{auditID, at}] > 0 }, len(versions) > 0 && limitsNodes(&versions[len(versions)-1]))
+	first, last := evidence.HourOf(res.First), evidence.HourOf(c.end(res))
+	limited := limitedInTheEnd(&facts.Authorization, c.logs.Ledger, first, last, func(string) bool { return false })
+	b.Settle(func(auditID string, at time.Time) bool { return lag.requests[lagged{auditID, at}] > 0 }, limited)
 	r := b.Report(facts)
 	r.Without, r.With = c.without.words(), append(r.With, o.With...)
 	out := &WhatIfResult{Report: r, Unread: errors.Join(res.Errors...)}

@@ -7,6 +7,7 @@
 package judging
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -70,6 +71,14 @@ type Setup struct {
 	Auth  *nodeauthz.Authorizer
 	Judge *pipeline.Judge
 	skew  time.Duration
+	gates map[string]bool // that the user gave
+}
+
+// AnyAudience reports whether a node gets tokens for whatever audience it asks for from API servers of a version, with the gates that the user gave.
+func (s *Setup) AnyAudience(f nodeauthz.Features) bool {
+	f.Minor = cmp.Or(f.Emulated, f.Minor) // on which gates depend
+	v := AdmissionOf(&f, s.gates)
+	return v.AnyAudience()
 }
 
 // New wires a judge over a state.
@@ -97,7 +106,7 @@ func New(state *cluster.State, o Options) *Setup {
 	memory := rules.NewMemory()
 	memory.Kubelets, memory.Bootstrap = o.Kubelets, o.Bootstrap
 	s := &Setup{
-		State: state, Auth: auth, skew: o.Skew,
+		State: state, Auth: auth, skew: o.Skew, gates: gates,
 		Judge: &pipeline.Judge{
 			Node: auth, RBAC: state.RBAC, State: view, Rules: o.Rules, Own: o.Own, Memory: memory, Mode: o.Mode, Kept: o.Kept,
 		},
@@ -193,7 +202,7 @@ func (l *Logs) Judge(ctx context.Context, setup func() (*Setup, error), outs ...
 		}
 		return looks
 	}
-	res, err := l.read(ctx, audit.Want{State: l.Bodies, All: l.All, Others: l.Others}, look, func(b file.Batch) error {
+	res, err := l.read(ctx, audit.Want{State: l.Bodies, Aside: l.Ledger != nil, All: l.All, Others: l.Others}, look, func(b file.Batch) error {
 		if stream == nil {
 			if err := start(); err != nil {
 				return err

@@ -63,7 +63,7 @@ Exit status: 0 success; 1 error; 2 a condition of --fail-on is met.`,
 	fs.StringVar(&f.until, "until", "", "judge only requests before then: RFC 3339, or a duration before the log's end")
 	fs.StringVar(&f.minWindow, "min-window", "24h", "how much of the log, up to its newest request, the evidence must cover; 0 is the whole log")
 	fs.StringSliceVar(&f.Keep, "keep", nil, "bindings for nodes that stay: clusterrolebinding/`NAME`, rolebinding/NAMESPACE/NAME")
-	fs.IntVar(&f.APIServers, "apiserver-count", 0, "how many API servers there are; 0 relies on their identity Leases alone")
+	fs.IntVar(&f.ApiserverCount, "apiserver-count", 0, "how many API servers there are; 0 relies on their identity Leases alone")
 	fs.StringVar(&f.verdicts, "verdicts", "", "write a JSON line for each judged request to `FILE`; - for standard output (the report then goes to standard error)")
 	f.reportOutput.flags(fs)
 	f.answerFlags.flags(fs)

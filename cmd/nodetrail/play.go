@@ -75,7 +75,7 @@ func checkPlay(o *show.PlayOptions, start string, args []string) error {
 	}
 	switch {
 	case given != 1:
-		return errors.New("one of --out, --webhook and --brokers is needed: where the events go")
+		return errors.New("give exactly one of --out, --webhook and --brokers: where the events go")
 	case (len(o.Brokers) > 0) != (o.Topic != ""):
 		return errors.New("--brokers and --topic belong together")
 	case o.Webhook == "" && o.TokenFile+o.CAFile+o.CertFile+o.KeyFile != "":

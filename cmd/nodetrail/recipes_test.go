@@ -166,7 +166,7 @@ func TestRecipes(t *testing.T) {
 			}
 		}
 	}
-	if ran != 7 {
+	if ran != 6 {
 		t.Errorf("%d commands", ran)
 	}
 }

@@ -65,7 +65,7 @@ Exit status: 0 success; 1 error; 2 a condition of --fail-on is met.`,
 	fs.StringVar(&f.Cluster, "cluster", "", "the `NAME` of the cluster to report on, where a PostgreSQL database has several")
 	fs.BoolVar(&f.pages.Fleet, "fleet", false, "list the clusters of a PostgreSQL database with their answers, as text or json, in place of a report; with --serve as pages, with those of each cluster")
 	fs.StringVar(&f.window, "window", "", "report only on so long a time before the last request, such as 24h or 7d (default: all that the store has)")
-	fs.StringVar(&f.since, "since", "", "the same as --window: a duration, and no time as for analyze")
+	fs.StringVar(&f.since, "since", "", "the same as --window: a duration, not a time as for analyze")
 	f.reportOutput.flags(fs)
 	fs.StringVar(&f.pages.Listen, "serve", "", "serve the report as pages at this `ADDRESS`, such as 127.0.0.1:8080, in place of printing it")
 	fs.StringVar(&f.pages.Health, "health", "", "with --serve, answer /healthz and /readyz for probes at this further `ADDRESS`, such as 0.0.0.0:8081")

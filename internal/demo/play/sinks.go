@@ -44,10 +44,15 @@ type WebhookOptions struct {
 	Patience time.Duration
 	// Clock is the machine's by default.
 	Clock Clock
+	// Changed is called with the error when the server begins to fail, and with nil when it takes events again. Nil for nothing.
+	Changed func(err error)
 }
 
 // Webhook posts events as EventLists, as kube-apiserver does to its audit webhook.
-type Webhook struct{ o WebhookOptions }
+type Webhook struct {
+	o     WebhookOptions
+	fails bool // as Changed knows
+}
 
 // NewWebhook returns a Webhook, or what is wrong with the options.
 func NewWebhook(o WebhookOptions) (*Webhook, error) {
@@ -64,7 +69,7 @@ func NewWebhook(o WebhookOptions) (*Webhook, error) {
 	if o.Clock == nil {
 		o.Clock = WallClock{}
 	}
-	return &Webhook{o}, nil
+	return &Webhook{o: o}, nil
 }
 
 // Bounds of the time between two attempts, whatever a server asks for.
@@ -80,7 +85,12 @@ func (w *Webhook) Send(ctx context.Context, events []Event) error {
 	for pause := minPause; ; pause = min(2*pause, maxPause/4) {
 		after, err := w.post(ctx, body)
 		var later *laterError
-		if err == nil || ctx.Err() != nil || !errors.As(err, &later) {
+		retried := err != nil && ctx.Err() == nil && errors.As(err, &later)
+		if (retried || err == nil) && retried != w.fails && w.o.Changed != nil {
+			w.fails = retried
+			w.o.Changed(err)
+		}
+		if !retried {
 			return err
 		}
 		wait := pause/2 + rand.N(pause/2)

@@ -44,7 +44,11 @@ func TestWebhook(t *testing.T) {
 		}))
 		defer srv.Close()
 		c := &clock{now: at("2027-01-01T00:00:00Z")}
-		hook, err := NewWebhook(WebhookOptions{URL: srv.URL + "/audit", TokenFile: token, Client: srv.Client(), Clock: c, Patience: patience})
+		var changes []bool
+		hook, err := NewWebhook(WebhookOptions{
+			URL: srv.URL + "/audit", TokenFile: token, Client: srv.Client(), Clock: c, Patience: patience,
+			Changed: func(err error) { changes = append(changes, err == nil) },
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,6 +64,16 @@ func TestWebhook(t *testing.T) {
 			if diff := cmp.Diff("Bearer secret a b", a); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
+		}
+		var want []bool
+		switch {
+		case len(answers) > 1:
+			want = []bool{false, true}
+		case wantErr != "" && patience > 0:
+			want = []bool{false}
+		}
+		if diff := cmp.Diff(want, changes); diff != "" {
+			t.Errorf("%s: changes (-want +got):\n%s", name, diff)
 		}
 		if wantErr == "" && len(asked) != len(answers) {
 			t.Errorf("%s: asked %d times, want %d", name, len(asked), len(answers))

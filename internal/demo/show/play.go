@@ -154,7 +154,13 @@ func (o *PlayOptions) sink(log zerolog.Logger) (play.Sink, func() error, error) 
 		if err != nil {
 			return nil, nil, err
 		}
-		w, err := play.NewWebhook(play.WebhookOptions{URL: o.Webhook, TokenFile: o.TokenFile, Client: client})
+		w, err := play.NewWebhook(play.WebhookOptions{URL: o.Webhook, TokenFile: o.TokenFile, Client: client, Changed: func(err error) {
+			if err == nil {
+				log.Info().Msg("the webhook takes events again")
+				return
+			}
+			log.Warn().Err(err).Msg("the webhook does not take events, trying again")
+		}})
 		if err != nil {
 			return nil, nil, &app.OptionError{Option: "Webhook", Err: err}
 		}

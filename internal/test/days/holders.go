@@ -39,6 +39,16 @@ func holders() []Mutation {
 		m.add(e)
 		return fmt.Sprintf("%s from %v by %s", name, e.SourceIPs, e.UserAgent)
 	}
+	silent := holder("holder-claims-silent", "while a kubelet is silent, somebody reads the Lease of its node from another address, which the Node has had for a minute", func(m *mutator) string {
+		return lease(m, func(e, like *Event) {
+			e.SourceIPs = []string{thiefAddress}
+			m.claim(nodeOf(like.User), thiefAddress, e.Received.Add(-minute), 17*minute)
+			m.drop(func(o *Event) bool {
+				return nodeOf(o.User) == nodeOf(like.User) && o.Received.After(e.Received.Add(-4*minute)) && o.Received.Before(e.Received.Add(16*minute))
+			})
+		})
+	})
+	silent.Effect, silent.Checks = Hides, []string{"window-covered", "reads-logged"} // nothing tells that the kubelet was silent, and the log is whole
 	return []Mutation{
 		holder("holder-elsewhere", "somebody reads the Lease of a node with its credential, from another address, as a kubelet does", func(m *mutator) string {
 			return lease(m, func(e, _ *Event) { e.SourceIPs = []string{thiefAddress} })
@@ -123,6 +133,13 @@ func holders() []Mutation {
 				e.User = &u
 			})
 		}),
+		holder("holder-claims-later", "somebody reads the Lease of a node from another address, which the Node has for twelve minutes a quarter of an hour later", func(m *mutator) string {
+			return lease(m, func(e, like *Event) {
+				e.SourceIPs = []string{thiefAddress}
+				m.claim(nodeOf(like.User), thiefAddress, e.Received.Add(15*minute), 12*minute)
+			})
+		}),
+		silent,
 	}
 }
 

@@ -72,7 +72,7 @@ func Compose(day *Day, mutations ...Mutation) *Day {
 // Mutations are all kinds of mutations, each with the given seed.
 func Mutations(seed uint64) []Mutation {
 	var out []Mutation
-	for _, list := range [][]Mutation{plants(), disguises(), removals(), others(), grants(), unread(), births(), holders(), overlooked(), examined(), damaged(), missed(), verbs(), unseen(), slipped(), alsoAsked(), spares()} {
+	for _, list := range [][]Mutation{plants(), disguises(), removals(), others(), grants(), unread(), births(), holders(), overlooked(), examined(), damaged(), missed(), verbs(), unseen(), slipped(), alsoAsked(), spares(), dropped(), reviewed()} {
 		for _, m := range list {
 			m.Seed = seed
 			out = append(out, m)

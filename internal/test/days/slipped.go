@@ -56,7 +56,7 @@ func slipped() []Mutation {
 		},
 		{
 			Name: "gives-rights", Effect: Hides, Checks: []string{"nothing-depends"},
-			Description: "a service account to which system:node is bound writes a role or a binding by another right, which RBAC lets it do only if it has what it gives", apply: givesRights,
+			Description: "a service account to which system:node is bound writes a role, a binding or an admission policy by another right, which the API server lets it do only if it has what it gives", apply: givesRights,
 		},
 		{
 			Name: "account-reaches", Effect: Harmless, Confined: []string{"tokens-on-node"},
@@ -103,7 +103,11 @@ func (m *mutator) given(to, right map[string]any) string {
 func givesRights(m *mutator) string {
 	const writer = "writes-roles"
 	account, old := subject("ServiceAccount", "kube-system", "certificate-controller"), m.From.Add(-time.Hour)
-	of := apiResource{"rbac.authorization.k8s.io", "v1", [...]string{"clusterroles", "clusterrolebindings"}[m.IntN(2)]}
+	of := [...]apiResource{
+		{"rbac.authorization.k8s.io", "v1", "clusterroles"}, {"rbac.authorization.k8s.io", "v1", "clusterrolebindings"},
+		{"admissionregistration.k8s.io", "v1", "validatingadmissionpolicies"}, {"admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings"},
+		{"admissionregistration.k8s.io", "v1beta1", "mutatingadmissionpolicies"}, {"admissionregistration.k8s.io", "v1beta1", "mutatingadmissionpolicybindings"},
+	}[m.IntN(6)]
 	e := m.controller(m.late(minute).from.Add(second))
 	e.Verb = [...]string{"create", "update", "patch"}[m.IntN(3)]
 	e.Ref, e.URI = &Ref{Group: of.group, Version: of.version, Resource: of.name, Name: "of-nodes"}, of.path("", "of-nodes", "")
