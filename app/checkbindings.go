@@ -319,11 +319,10 @@ func (b *bindingBook) reasonless(j *pipeline.Judgement) {
 // overtaken reports whether another authorizer than Node and RBAC is said to have allowed what RBAC allows, and has for as long as an API server may take to
 // follow.
 func (b *bindingBook) overtaken(j *pipeline.Judgement) bool {
-	const lag = time.Minute
 	o := &j.Observed
 	return o.Decision == "allow" && o.Reason != "" && o.Authorizer == rules.ByOther && !j.Event.Derived &&
 		!slices.Contains(j.Event.Effective().Groups, user.SystemPrivilegedGroup) &&
-		b.store.Authorize(j.Attrs, j.Time).Allowed && b.store.Authorize(j.Attrs, j.Time.Add(-lag)).Allowed
+		b.store.Authorize(j.Attrs, j.Time).Allowed && b.store.Authorize(j.Attrs, j.Time.Add(-bindingLag)).Allowed
 }
 
 // ask notes a request that RBAC does not allow without the bindings that go. by is the one that the API server named, if it gave a decision.

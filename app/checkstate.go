@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -34,7 +33,9 @@ type stateProof struct {
 	BindingsKnown bool
 	Bindings      []rbac.BindingInfo
 	Grown         []checks.Grown
-	SystemNode    []rbacv1.PolicyRule
+	// Staying are the bindings that stay in the end, whether they are kept or not.
+	Staying    []stayingBinding
+	SystemNode []rbacv1.PolicyRule
 	// Tokens are the service accounts of pods on nodes that reach beyond their nodes.
 	Tokens *checks.Findings
 	// Addresses are those that Nodes of a name have or had, in the form of audit.PlainAddress.
@@ -48,8 +49,17 @@ type stateProof struct {
 	Seen []cluster.Interval
 }
 
+// stayingBinding is a binding that stays in the end, with the times in which it gave so much that it would have gone.
+type stayingBinding struct {
+	Binding rbac.BindingRef
+	Went    []checks.Span
+}
+
 // formOfState is the form that this program reads and writes.
-const formOfState = 2
+const formOfState = 3
+
+// bindingLag is how long an API server may take to follow a change of bindings and roles.
+const bindingLag = time.Minute
 
 // staleAfter is how long after a stored state proof requests may come that it is about.
 const staleAfter = 2 * time.Minute
@@ -85,6 +95,7 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	p.Impersonators = impersonatorsOf(s, p.Bindings, to)
 	p.Actors = actorsOf(s, p.Bindings, p.SystemNode, to)
 	p.Grown = checks.GrownDuring(slices.Collect(s.RBAC.RightsDuring(from, to)), p.SystemNode, setup.Judge.Kept, from, to)
+	p.Staying = stayingOf(s.RBAC, p.Bindings, p.SystemNode, to)
 	p.BindingsKnown = s.RBAC.CoversAll(from, to) && holdsBindings(s.RBAC, p.Bindings, to)
 	p.Seen = s.PodsSeen(time.Time{}, p.To) // requests of before From are judged, too
 	accounts := p.needs(setup.Auth, s.FinishedPods(), s.EndedAtOnce())
@@ -327,7 +338,8 @@ type accountOnNodes struct {
 }
 
 // tokens are the accounts with rights that reach beyond a node, at any time of the window: a kubelet may make their tokens. An account is one item for each binding.
-// Of two rights that do so together the account need not have had both at one time: a certificate request waits for its approval.
+// Of two rights that do so together the account need not have had both at one time: a certificate request waits for its approval. What everybody had counts only
+// if it ended in the window: the check no-excess-rights looks at what everybody has in the end.
 func (p *stateProof) tokens(s *rbac.Store, accounts []accountOnNodes) {
 	p.Tokens = &checks.Findings{Looked: int64(len(accounts))}
 	if !p.NeedsKnown || !s.CoversAll(p.From, p.To) {
@@ -350,7 +362,7 @@ func (p *stateProof) tokens(s *rbac.Store, accounts []accountOnNodes) {
 		a := &accounts[x.account]
 		p.Tokens.Wrong = append(p.Tokens.Wrong, checks.Item{
 			Code: checks.CodeAccountPower, Node: a.node, Request: power, Object: objectOf(a.account.Namespace, a.account.Name),
-			Value: strings.TrimSpace(x.binding.Kind + " " + objectOf(x.binding.Namespace, x.binding.Name)), Count: a.nodes,
+			Value: nameOfBinding(x.binding), Count: a.nodes,
 		})
 	}
 	everybody, requests := false, make([]bool, len(accounts)) // who may request certificates
@@ -359,11 +371,16 @@ func (p *stateProof) tokens(s *rbac.Store, accounts []accountOnNodes) {
 		var powers checks.Powers
 		asked := false
 		for _, subject := range r.Subjects {
-			all, found := subject.Authenticated(), subject.Accounts(places)
+			all, found := subject.Ambient(), subject.Accounts(places)
 			if !asked && (all || len(found) > 0) {
 				powers, asked = checks.PowersOf(&r.BindingInfo), true
 			}
-			everybody = everybody || all && powers.Requests
+			everybody = everybody || subject.Authenticated() && powers.Requests
+			if power := powers.OfEverybody(); all && power != "" && !r.To.IsZero() && !r.To.After(p.To) {
+				p.Tokens.Wrong = append(p.Tokens.Wrong, checks.Item{
+					Code: checks.CodeEverybodyPower, Request: power, Object: subject.Name, Value: nameOfBinding(r.Binding), From: later(r.From, p.From), To: r.To,
+				})
+			}
 			for _, i := range found {
 				x := pair{i, r.Binding}
 				add(x, powers.Right)
@@ -381,5 +398,35 @@ func (p *stateProof) tokens(s *rbac.Store, accounts []accountOnNodes) {
 	}
 	slices.SortStableFunc(p.Tokens.Wrong, func(a, b checks.Item) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Object, b.Object))
+	})
+}
+
+func nameOfBinding(b rbac.BindingRef) string { return b.Kind + " " + objectOf(b.Namespace, b.Name) }
+
+// stayingOf are the bindings of the end that stay, whether they are kept or not.
+func stayingOf(s *rbac.Store, bindings []rbac.BindingInfo, systemNode []rbacv1.PolicyRule, to time.Time) (out []stayingBinding) {
+	fate, places := checks.Fates(systemNode, nil), map[rbac.BindingRef]int{}
+	for i := range bindings {
+		if fate(&bindings[i]) == checks.Stays {
+			places[bindings[i].Binding] = len(out)
+			out = append(out, stayingBinding{Binding: bindings[i].Binding})
+		}
+	}
+	for r := range s.RightsDuring(time.Time{}, to) {
+		if at, is := places[r.Binding]; is && fate(&r.BindingInfo) == checks.Goes {
+			out[at].Went = append(out[at].Went, checks.Span{From: r.From, To: r.To})
+		}
+	}
+	return out
+}
+
+// mayHaveGone reports whether a binding may have been one that goes at some time from the first to the last of some requests. An API server may learn late of a change.
+func (p *stateProof) mayHaveGone(b rbac.BindingRef, first, last time.Time) bool {
+	if p == nil {
+		return true
+	}
+	i := slices.IndexFunc(p.Staying, func(x stayingBinding) bool { return x.Binding == b })
+	return i < 0 || slices.ContainsFunc(p.Staying[i].Went, func(x checks.Span) bool {
+		return !last.Before(x.From.Add(-bindingLag)) && (x.To.IsZero() || !first.After(x.To.Add(bindingLag)))
 	})
 }

@@ -186,6 +186,85 @@ func TestTokensOnNodes(t *testing.T) {
 	}
 }
 
+// What everybody had counts if it ended in the window. What everybody still has is a matter of no-excess-rights.
+func TestEverybodyReached(t *testing.T) {
+	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	role := func(rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
+		return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Rules: rules}
+	}
+	reads, approves := ruleOf("get", "", "secrets", ""), ruleOf("create", "certificates.k8s.io", "certificatesigningrequests/nodeclient", "")
+	for _, c := range []struct {
+		name    string
+		subject rbacv1.Subject
+		rule    rbacv1.PolicyRule
+		ends    func(s *rbac.Store, at time.Time)
+		want    string
+	}{
+		{"deleted", rbacv1.Subject{Kind: "Group", Name: "system:authenticated"}, reads, func(s *rbac.Store, at time.Time) { s.DeleteClusterRoleBinding("all", at) }, "get secrets"},
+		{"cut back", rbacv1.Subject{Kind: "User", Name: "system:anonymous"}, reads, func(s *rbac.Store, at time.Time) { s.SetClusterRole(role(ruleOf("get", "", "services", "")), at) }, "get secrets"},
+		{"approved", rbacv1.Subject{Kind: "Group", Name: "system:unauthenticated"}, approves, func(s *rbac.Store, at time.Time) { s.DeleteClusterRole("all", at) }, checks.Approval()},
+		{"still there", rbacv1.Subject{Kind: "Group", Name: "system:authenticated"}, reads, func(*rbac.Store, time.Time) {}, ""},
+		{"harmless", rbacv1.Subject{Kind: "Group", Name: "system:authenticated"}, ruleOf("get", "", "services", ""), func(s *rbac.Store, at time.Time) { s.DeleteClusterRoleBinding("all", at) }, ""},
+		{"of others", rbacv1.Subject{Kind: "Group", Name: "administrators"}, reads, func(s *rbac.Store, at time.Time) { s.DeleteClusterRoleBinding("all", at) }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := loaded(t, at)
+			s.RBAC.CoverFrom(at.Add(-time.Hour))
+			s.RBAC.SetClusterRole(role(c.rule), at.Add(-time.Hour))
+			s.RBAC.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: "all"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "all"}, Subjects: []rbacv1.Subject{c.subject},
+			}, at.Add(-time.Hour))
+			end := at.Add(10 * time.Minute)
+			c.ends(s.RBAC, end)
+			var want []checks.Item
+			if c.want != "" {
+				want = []checks.Item{{Code: checks.CodeEverybodyPower, Request: c.want, Object: c.subject.Name, Value: "ClusterRoleBinding all", From: at, To: end}}
+			}
+			if diff := cmp.Diff(want, tokensAt(t, s, at).Wrong); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if got := tokensAt(t, s, end.Add(time.Minute)).Wrong; len(got) > 0 {
+				t.Errorf("of a time afterwards: %+v", got)
+			}
+		})
+	}
+}
+
+// A binding that stays may have been one that goes while its role gave more. What an API server has not learnt yet counts, too.
+func TestStayingBindingMayHaveGone(t *testing.T) {
+	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	s := rbac.NewStore()
+	const name, namespace = "kubeadm:nodes-kubeadm-config", "kube-system"
+	grow := func(at time.Time, rules ...rbacv1.PolicyRule) {
+		s.SetRole(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: rules}, at)
+	}
+	documented := ruleOf("get", "", "configmaps", "kubeadm-config")
+	grow(at.Add(-time.Hour), documented)
+	s.SetRoleBinding(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: name}, Subjects: []rbacv1.Subject{{Kind: "Group", Name: "system:nodes"}},
+	}, at.Add(-time.Hour))
+	grow(at, documented, ruleOf("patch", "", "configmaps", ""))
+	grow(at.Add(10*time.Minute), documented)
+	end := at.Add(time.Hour)
+	p := &stateProof{Staying: stayingOf(s, slices.Collect(s.Bindings(end)), nil, end)}
+	ref := rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: namespace, Name: name}
+	for _, c := range []struct {
+		first, last time.Duration
+		want        bool
+	}{
+		{-20 * time.Minute, -10 * time.Minute, false}, {-20 * time.Minute, time.Minute, true}, {time.Minute, 2 * time.Minute, true}, {10*time.Minute + 2*time.Second, 30 * time.Minute, true},
+		{-20 * time.Minute, 30 * time.Minute, true}, {15 * time.Minute, 30 * time.Minute, false},
+	} {
+		if got := p.mayHaveGone(ref, at.Add(c.first), at.Add(c.last)); got != c.want {
+			t.Errorf("from %s to %s: %t", c.first, c.last, got)
+		}
+	}
+	ref.Name = "another"
+	if !p.mayHaveGone(ref, end, end) || !(*stateProof)(nil).mayHaveGone(ref, end, end) {
+		t.Error("a binding that does not stay, or of which nothing is known, counts as one that did not go")
+	}
+}
+
 // What accounts or everybody may do beyond a node is seen whichever right it is, and no reason against the deletion of the bindings.
 func TestRightsBeyondNodesAreSeen(t *testing.T) {
 	clean := threeHours(t, 47, days.Options{Minor: 36, NoBinding: true})
@@ -196,7 +275,7 @@ func TestRightsBeyondNodesAreSeen(t *testing.T) {
 	}
 	for seed := range effort.Of[uint64](20, 4) {
 		for _, m := range days.Mutations(seed) {
-			if !slices.Contains([]string{"account-reaches", "everybody-reaches"}, m.Name) {
+			if !slices.Contains([]string{"account-reaches", "everybody-reaches", "everybody-reached"}, m.Name) {
 				continue
 			}
 			bad, _ := m.Apply(clean)

@@ -160,7 +160,7 @@ func (a atom) request() authorizer.AttributesRecord {
 
 // askedAside are the rights about which Kubernetes asks without a request that shows it: kube-controller-manager for the certificates of kubelets
 // (pkg/controller/certificates/approver), EKS for those that kubelets serve with, kubelets for requests to themselves (pkg/kubelet/server/auth.go), and the API
-// server for the signers of certificates (pkg/certauthorization) and for devices in the status of ResourceClaims (pkg/registry/resource). namedAside has those
+// server for the signers of certificates (pkg/certauthorization) and for allocations and devices in the status of ResourceClaims (pkg/registry/resource). namedAside has those
 // whose resource may have any name.
 func askedAside() []atom {
 	var out []atom
@@ -177,6 +177,9 @@ func askedAside() []atom {
 	}
 	for _, verb := range []string{"associated-node:update", "associated-node:patch", "arbitrary-node:update", "arbitrary-node:patch"} {
 		out = append(out, atom{verb: verb, group: "resource.k8s.io", resource: "resourceclaims/driver"})
+	}
+	for _, verb := range []string{"update", "patch"} {
+		out = append(out, atom{verb: verb, group: "resource.k8s.io", resource: "resourceclaims/binding"})
 	}
 	return out
 }

@@ -96,6 +96,7 @@ const (
 	CodeDangerousGroup    Code = "dangerous-group"
 	CodeExcessUse         Code = "excess-use"
 	CodeAccountPower      Code = "account-reaches-beyond-node"
+	CodeEverybodyPower    Code = "everybody-reached-beyond-node"
 
 	CodeRestrictionBypassed Code = "restriction-bypassed"
 	CodeRestrictionNotSeen  Code = "restriction-not-seen"

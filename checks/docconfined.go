@@ -103,9 +103,9 @@ rights, which reach beyond that node:
 - to run commands in pods;
 - to reach pods, services or nodes through the API server's proxy;
 - to create, change, bind, evict or delete pods, or to write their status;
-- to change workloads, or to delete workloads that are made again;
-- to change or delete nodes;
-- to read the logs of nodes ('nodes/log');
+- to change workloads, also with a HorizontalPodAutoscaler, or to delete workloads that are made again;
+- to change or delete nodes, to write PersistentVolumes, or to change ServiceAccounts;
+- to read the logs of nodes ('nodes/log'), or of API servers (path '/logs/');
 - to taint devices ('devicetaintrules');
 - to create or change RuntimeClasses and CSIDrivers;
 - to create VolumeAttachments;
@@ -114,6 +114,9 @@ rights, which reach beyond that node:
 - to request certificates and to have those of nodes approved ('certificatesigningrequests/nodeclient'), if an account has both rights.
 
 A right also counts if it is only for some names.
+
+Everybody ('system:authenticated', 'system:unauthenticated' or 'system:anonymous') had none of these rights for a part of the window only.
+The check 'no-excess-rights' looks at the rights that everybody has at the end.
 
 No account may create, update or patch one of these ConfigMaps in 'kube-system', or any ConfigMap of that namespace. They give rights or say
 what runs on nodes:
@@ -157,7 +160,7 @@ Nobody used the credentials of nodes for anything that the Node authorizer does 
 
 ## What proves it
 - Every request of a node that only RBAC allowed was made by a binding that stays, or was harmless. The check nothing-depends says what is
-  harmless. A request of a kubelet in a race is harmless, too.
+  harmless. A binding that gave too much at the time of the request does not stay. A request of a kubelet in a race is harmless, too.
 - No service account, user or bootstrap group used a right that only a binding that goes gives, or its use was harmless.
 - The verdicts are right: the checks version-known, agreement, state-complete and rules-on passed too.
 

@@ -325,8 +325,9 @@ A request of a kubelet that succeeded, such as a watch or a get of a pod that ex
 kubelet's Node.
 
 The report lists requests by bindings that stay, and does not count them. The bindings at the end of the log decide. A request also counts
-if its binding is not about nodes at the end, but was one that goes at the time of the request. The same applies if the log does not name
-the binding, or if the state does not have it.
+if its binding stays or is not about nodes at the end, but was one that goes at the time of the request, for example because its role gave
+more than is documented. This does not apply to a binding that you keep with '--keep'. A request also counts if the log does not name the
+binding, or if the state does not have it.
 
 From Kubernetes 1.32 on, the Node authorizer lets a node read only its own Node and pods. If the API servers have this limit at the end of
 the log, a request that they allowed before without it counts like the others. If they do not have it yet, the report lists such requests:
@@ -420,7 +421,8 @@ No request shows these rights in use:
 - rights that admission asks about: finalizers if the role names them ('pods/finalizers'), or a verb such as
   'request-serviceaccounts-token-audience' with any audience or the API server's own. The verb '*' on a resource of the core group that
   Kubernetes does not have is such a right, because the name can be an audience. So are the verb '*' on 'signers' of 'certificates.k8s.io'
-  and on the signer of a pod's certificate ('example.com:mesh'), and on 'resourceclaims/driver' of 'resource.k8s.io'.
+  and on the signer of a pod's certificate ('example.com:mesh'), and on 'resourceclaims/driver' of 'resource.k8s.io';
+- to change the allocation in the status of a ResourceClaim ('resourceclaims/binding'), since Kubernetes 1.36.
 
 ## What to do
 Record RBAC objects with 'nodetrail record', or give the output of

@@ -13,7 +13,8 @@ import (
 // or write secrets, to make tokens, to say what runs where, to empty other nodes, to answer for API servers, and to give rights. A write is answered with
 // the object, and a deletion with what it deletes or would delete, so that both read as well. ConfigMaps are in configMapPower.
 //
-// The logs of machines count (/var/log, from their kubelets): cloud-init writes there with which token a machine joins. Logs of pods do not.
+// The logs of machines count (/var/log, from their kubelets, and of API servers with --enable-logs-handler): cloud-init writes there with which token a machine
+// joins. Logs of pods do not.
 //
 // Who may only create Secrets makes a bootstrap token, in kube-system (plugin/pkg/auth/authenticator/token/bootstrap). In any namespace he makes a token of
 // an account of it (pkg/controller/serviceaccount): a node may read it if a pod on the node names a Secret that is not there, as optional ones and
@@ -28,7 +29,7 @@ func powers() []atom {
 	}
 	// The API server asks only nodes whether the pod that is named runs on them (plugin/pkg/admission/noderestriction), and the signer believes it.
 	out = append(out, atom{verb: "create", group: certificatesGroup, resource: "podcertificaterequests"})
-	out = append(out, atom{verb: "get", resource: "nodes/log"})
+	out = append(out, atom{verb: "get", resource: "nodes/log"}, atom{verb: "get", url: "/logs/"})
 	// It attaches a volume of any pod, or of none, to a node.
 	out = append(out, atom{verb: "create", group: "storage.k8s.io", resource: "volumeattachments"})
 	// The pods of other nodes are made again, maybe here. A Deployment makes its ReplicaSets again, and operators the others. The pods of a DaemonSet
@@ -126,6 +127,14 @@ func PowersOf(b *rbac.BindingInfo) (p Powers) {
 		_, p.Approved = firstGiven(given, []atom{approval()})
 	}
 	return p
+}
+
+// OfEverybody is the first right that reaches beyond a node if everybody has it: everybody may then request certificates, too. It is "" if there is none.
+func (p *Powers) OfEverybody() string {
+	if p.Right == "" && p.Approved {
+		return Approval()
+	}
+	return p.Right
 }
 
 // Approval names the right for which requests for the certificate of a node are approved.

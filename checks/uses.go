@@ -1,6 +1,10 @@
 package checks
 
-import "github.com/nodetrail/nodetrail/rbac"
+import (
+	"slices"
+
+	"github.com/nodetrail/nodetrail/rbac"
+)
 
 // fates are those of the bindings that are about nodes. Of a binding that is not there nothing is known, and it counts as one that goes.
 func fates(in *Input) func(rbac.BindingRef) (Fate, bool) {
@@ -24,11 +28,11 @@ func (u *Use) item(code Code) Item {
 	}
 }
 
-// stays reports whether the binding that let it through, whose fate in the end is given, is none of those that go: neither in the end, nor, if it is about
-// nodes no more, when it let the request through. Then it gives the client nothing any more, and one that goes may give it what it needs. One that is empty
-// in the end was not when it let the request through.
-func (u *Use) stays(f Fate, known bool) bool {
-	return known && (f == Stays || f == Unrelated && !u.Went)
+// stays reports whether the binding that let it through, whose fate in the end is given, is none of those that go: neither in the end, nor when it let the
+// request through, unless the owner keeps it. One that went then gave more than it gives now, and one that goes may give the client what it needs. One that is
+// empty in the end was not when it let the request through.
+func (u *Use) stays(in *Input, f Fate, known bool) bool {
+	return known && (f == Stays || f == Unrelated) && (!u.Went || f == Stays && slices.Contains(in.Keep, u.Binding))
 }
 
 // Harmless reports whether the client does not notice when RBAC refuses the request: it was refused by admission anyway, it continues
@@ -60,7 +64,7 @@ func nothingDepends(in *Input) Result {
 		}
 		f, known := fate(u.Binding)
 		switch {
-		case u.stays(f, known):
+		case u.stays(in, f, known):
 			p.list(u.item(CodeStayingUse))
 		case u.Unlimited && !in.Limited:
 			p.list(u.item(CodeNeedsLater))
@@ -103,7 +107,7 @@ func noExcessUse(in *Input) Result {
 		}
 		f, known := fate(u.Binding)
 		switch {
-		case known && f == Stays:
+		case f == Stays && u.stays(in, f, known):
 			p.list(u.item(CodeStayingUse))
 		case u.Lag:
 			p.list(u.item(CodeLag))

@@ -239,6 +239,9 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeAccountPower: func(i *checks.Item) string {
 		return fmt.Sprintf("the service account %s of pods on %s reaches beyond its node by %s", i.Object, Plural(i.Count, "node"), i.Value)
 	},
+	checks.CodeEverybodyPower: func(i *checks.Item) string {
+		return fmt.Sprintf("everybody (%s) could %s by %s, and so could whoever has a node's credential", i.Object, i.Request, i.Value)
+	},
 	checks.CodeExcessUse: used("%s did what Node does not allow its node, through %s"),
 }
 

@@ -62,8 +62,7 @@ func (m *mutator) endLater(p *planted, change string, o map[string]any) {
 
 // trimLater leaves one rule to a ClusterRole between the request and the end of the day.
 func (m *mutator) trimLater(p *planted, role map[string]any, name string, left map[string]any) {
-	uid := role["metadata"].(map[string]any)["uid"].(string)
-	m.endLater(p, "MODIFIED", object(rbacGroup+"/v1", "ClusterRole", "", name, uid, m.old(), map[string]any{"rules": []map[string]any{left}}))
+	m.endLater(p, "MODIFIED", object(rbacGroup+"/v1", "ClusterRole", "", name, uidOf(role), m.old(), map[string]any{"rules": []map[string]any{left}}))
 }
 
 func spareRoleBinding(m *mutator, ends bool) string {
