@@ -171,6 +171,10 @@ func TestForeignAndDamaged(t *testing.T) {
 	f("cut off", `{"events":[{"logStreamName":"kube-apiserver-audit-1","message":`+str(ev[:50]+"[Truncated...]")+`,"eventId":"2"},{"logStreamName":"kube-apiserver-audit-1","message":`+str(ev)+`,"eventId":"3"}]}`, 0, 1,
 		"in cloudwatch: event was cut off by CloudWatch Logs")
 	f("another category", string(asJSON(object{"records": []any{diagnosticRecord("kube-apiserver", "I1121 06:03:57 x.go:1] {"), diagnosticRecord("kube-audit", "I1121 klog"), diagnosticRecord("kube-audit", ev)}}, true)), 2, 1)
+	f("names with escapes", strings.ReplaceAll(string(subscription([]string{ev})), "kube-apiserver-audit", `kube-apiserver-\u0061udit`)+"\n"+
+		strings.Replace(string(asJSON(diagnosticRecord("kube-audit", ev), true)), "kube-audit", `kube\u002daudit`, 1)+"\n"+
+		`{"messageType":"DATA_MESSAGE","logGroup":"/aws\/eks/c/cluster","logStream":"kube-scheduler\u002d1","logEvents":[{"id":"1","timestamp":1,"message":"I0101 x"}]}`, 1, 2)
+	f("a category in other case", string(asJSON(diagnosticRecord("Kube-Audit-Admin", ev), true)), 0, 1)
 	f("body too big", string(asJSON(diagnosticRecord("kube-audit", strings.TrimSuffix(ev, "}")+`,"requestObject":"skipped-too-big-size-object"}`), true)), 0, 1)
 	f("another service of Google", `{"insertId":"1","protoPayload":{"serviceName":"container.googleapis.com","methodName":"google.container.v1.ClusterManager.GetCluster"}}`, 1, 0)
 	f("host's audit by OpenShift", `{"log_type":"audit","log_source":"auditd","message":"type=USER_LOGIN msg=audit(1:2): pid=1","audit.linux":{"type":"USER_LOGIN"}}`, 1, 0)

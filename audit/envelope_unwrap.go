@@ -183,7 +183,7 @@ func (d *Decoder) elements(v member) (n int) {
 // diagnostic decodes a diagnostic record of Azure, one of records or a line of a blob.
 func (d *Decoder) diagnostic(m *memberSet) {
 	buf, s := d.run.buf, &d.layers.fields.s
-	if m.is(mCategory, jscan.String) && !m.begins(buf, mCategory, "kube-audit") {
+	if m.is(mCategory, jscan.String) && !m.ofAudit(buf) {
 		d.foreignRecords(1)
 		return
 	}
