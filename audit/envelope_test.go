@@ -170,7 +170,11 @@ func TestForeignAndDamaged(t *testing.T) {
 	f("another stream, filtered", `{"events":[{"logStreamName":"authenticator-1","message":"time=\"2026\" {","eventId":"1"},{"logStreamName":"kube-apiserver-audit-1","message":`+str(ev)+`,"eventId":"2"}]}`, 1, 1)
 	f("cut off", `{"events":[{"logStreamName":"kube-apiserver-audit-1","message":`+str(ev[:50]+"[Truncated...]")+`,"eventId":"2"},{"logStreamName":"kube-apiserver-audit-1","message":`+str(ev)+`,"eventId":"3"}]}`, 0, 1,
 		"in cloudwatch: event was cut off by CloudWatch Logs")
-	f("another category", string(asJSON(object{"records": []any{diagnosticRecord("kube-apiserver", "I1121 06:03:57 x.go:1] {"), diagnosticRecord("kube-audit", "I1121 klog"), diagnosticRecord("kube-audit", ev)}}, true)), 2, 1)
+	f("another category", string(asJSON(object{"records": []any{diagnosticRecord("kube-apiserver", "I1121 06:03:57 x.go:1] {"), diagnosticRecord("cluster-autoscaler", "I1121 klog"), diagnosticRecord("kube-audit", ev)}}, true)), 2, 1)
+	f("klog without a category", `{"operationName":"Read","properties":{"log":"I1121 klog"}}`, 1, 0)
+	for _, log := range []string{`{}`, `{"log":null}`, `{"log":7}`, `{"log":[` + ev + `]}`, `{"log":""}`, `{"log":"I1121 klog"}`, `{"log":` + str("\f"+ev) + `}`, `{"log":` + str("x"+ev) + `}`} {
+		f("no event in a record of the audit log", `{"category":"kube-audit-admin","properties":`+log+`}`, 0, 0, "in aks: record of the audit log holds no JSON in properties.log")
+	}
 	f("names with escapes", strings.ReplaceAll(string(subscription([]string{ev})), "kube-apiserver-audit", `kube-apiserver-\u0061udit`)+"\n"+
 		strings.Replace(string(asJSON(diagnosticRecord("kube-audit", ev), true)), "kube-audit", `kube\u002daudit`, 1)+"\n"+
 		`{"messageType":"DATA_MESSAGE","logGroup":"/aws\/eks/c/cluster","logStream":"kube-scheduler\u002d1","logEvents":[{"id":"1","timestamp":1,"message":"I0101 x"}]}`, 1, 2)

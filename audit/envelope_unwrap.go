@@ -198,6 +198,8 @@ func (d *Decoder) diagnostic(m *memberSet) {
 	switch {
 	case log.kind == jscan.Object || foundIn(buf, log):
 		d.member(log, EnvelopeAKS)
+	case m.is(mCategory, jscan.String):
+		d.reportInside(EnvelopeAKS, properties.from, "record of the audit log holds no JSON in properties.log")
 	default: // klog's text is in the same hub
 		d.foreignRecords(1)
 	}
