@@ -233,6 +233,8 @@ type memberSet struct {
 	other member
 	// elastic is whether a key begins with kubernetes.audit., event whether one is of events or of lists of them.
 	elastic, event bool
+	// follows is whether the answer of a log store says that there is more.
+	follows bool
 }
 
 // look reads the keys of the object at buf[from:to]. It is false where that is not JSON.
@@ -249,6 +251,9 @@ func (m *memberSet) look(s *jscan.Scanner, buf []byte, from, to int) bool {
 				m.elastic = true
 			}
 			v := valueOf(s)
+			if key == "nextToken" || key == "NextToken" {
+				m.follows = v.kind == jscan.String && v.to-v.from > len(`""`)
+			}
 			if m.other.kind == jscan.None && (v.kind == jscan.Object || v.kind == jscan.String) && bytes.Contains(buf[v.from:v.to], auditIDNeedle) {
 				m.other = v
 			}

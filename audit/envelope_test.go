@@ -216,6 +216,15 @@ func TestForeignAndDamaged(t *testing.T) {
 	f("a search with more hits", string(search([]string{ev}, raw, 412)), 0, 1, "the search answers with 1 of 412 hits: get the others too, by a larger size, search_after or scroll")
 	f("a page of a scroll", strings.Replace(string(search([]string{ev}, raw, 412)), "{", `{"_scroll_id":"DXF1ZXJ5",`, 1), 0, 1)
 	f("a search with hits before Elasticsearch 7", `{"hits":{"total":2,"hits":[{"_source":`+ev+`}]}}`, 0, 1, "the search answers with 1 of 2 hits: get the others too, by a larger size, search_after or scroll")
+	atLeast := strings.Replace(string(search([]string{ev}, raw, 1)), `"relation":"eq"`, `"relation":"gte"`, 1)
+	f("a search with perhaps more hits", atLeast, 0, 1, "the search answers with 1 of 1 or more hits: get the others too, by search_after or scroll, or search with track_total_hits")
+	f("a page of a point in time", strings.Replace(atLeast, "{", `{"pit_id":"46ToAwMD",`, 1), 0, 1)
+	filtered := `{"events":[{"logStreamName":"kube-apiserver-audit-1","message":` + str(ev) + `,"eventId":"2"}],`
+	for _, key := range []string{"nextToken", "NextToken"} {
+		f("FilterLogEvents with more to come", filtered+`"`+key+`":"Bxkq6kVG"}`, 0, 1, "in cloudwatch: the answer has a nextToken, so more events follow: get all of them in one answer, as the AWS CLI does without --max-items")
+	}
+	f("the last page of FilterLogEvents", filtered+`"searchedLogStreams":[],"nextToken":null}`, 0, 1)
+	f("GetLogEvents", strings.Replace(filtered, `"logStreamName":"kube-apiserver-audit-1"`, `"timestamp":1`, 1)+`"nextForwardToken":"f/1","nextBackwardToken":"b/1"}`, 0, 1)
 	f("a search that timed out", strings.Replace(string(search([]string{ev}, raw, 1)), `"timed_out":false`, `"timed_out":true`, 1), 0, 1, "the search timed out, and hits are missing: search again")
 	f("a search that failed in part", strings.Replace(string(search([]string{ev}, raw, 1)), `"failed":0`, `"failed":2`, 1), 0, 1, "the search failed on 2 shards, and hits are missing: search again")
 	f("a hit of another index", string(search([]string{`{"message":"GET / 200"}`, ev}, raw, 2)), 0, 1, `record of a shipper holds no JSON but "GET / 200"`)

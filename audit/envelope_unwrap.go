@@ -243,6 +243,9 @@ func (d *Decoder) carrier(m *memberSet) bool {
 		} else {
 			d.memberOf(v, envelope, c.key == mData)
 		}
+		if c.key == mEvents && m.follows {
+			d.reportInside(EnvelopeCloudWatch, v.from, "the answer has a nextToken, so more events follow: get all of them in one answer, as the AWS CLI does without --max-items")
+		}
 		return true
 	}
 	if m.other.kind == jscan.Object || foundIn(buf, m.other) {
