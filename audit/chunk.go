@@ -330,6 +330,7 @@ func (d *Decoder) list(env envelope) {
 		return
 	}
 	if env.items < 0 {
+		d.report(end-1, "EventList has no items")
 		return
 	}
 	s.ResetAt(d.run.buf[:end], env.items)

@@ -115,7 +115,9 @@ func TestChunk(t *testing.T) {
 	f("a list of another version", `{"kind":"EventList","apiVersion":"audit.k8s.io/v2","items":[`+node("a")+`]}`, outcome{
 		Malformed: []string{`1:apiVersion "audit.k8s.io/v2" is not known: audit.k8s.io/v1 is`}, Counts: Counts{Malformed: 1}})
 	f("list", `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[`+node("a")+","+other+`]}`+node("c")+"\n"+node("d"), outcome{Events: []string{"1:a", "1:c", "2:d"}, Counts: Counts{Read: 4, Skipped: 1}})
-	f("lists of nothing", `{"kind":"EventList"}`+"\n"+`{"kind":"EventList","items":null}`+"\n"+`{"items":[]}`+"\n[]", outcome{})
+	f("lists without items", `{"kind":"EventList"}`+"\n"+`{"kind":"EventList","apiVersion":"audit.k8s.io/v1","Items":[`+node("a")+`]}`+"\n"+strings.Replace(node("a"), `"Event"`, `"EventList"`, 1)+node("b"), outcome{
+		Events: []string{"3:b"}, Malformed: []string{"1:EventList has no items", "2:EventList has no items", "3:EventList has no items"}, Counts: Counts{Read: 1, Malformed: 3}})
+	f("lists of nothing", `{"kind":"EventList","items":[]}`+"\n"+`{"kind":"EventList","items":null}`+"\n"+`{"items":[]}`+"\n[]", outcome{})
 	f("list with a bad item", `{"items":[`+node("a")+`,{"verb":1},null,`+node("b")+`],"kind":"EventList"}`, outcome{
 		Events: []string{"1:a", "1:b"}, Malformed: []string{"1:value is not a string", "1:value is not an object"}, Counts: Counts{Read: 2, Malformed: 2}})
 	f("list of something else", `{"kind":"EventList","apiVersion":"v1","items":[{}]}`, outcome{Malformed: []string{`1:apiVersion "v1" is not of audit.k8s.io`}, Counts: Counts{Malformed: 1}})
