@@ -126,6 +126,32 @@ func TestChunk(t *testing.T) {
 	f("torn array", `[`+node("a")+`, `+node("b"), outcome{Events: []string{"1:a", "1:b"}, Malformed: []string{"1:unexpected end"}, Counts: Counts{Read: 2, Malformed: 1}})
 }
 
+// TestLostUser holds that an event whose user is missing is malformed, unless kube-apiserver writes none.
+func TestLostUser(t *testing.T) {
+	f := func(members, envelope string, lost bool) {
+		t.Helper()
+		want := outcome{Counts: Counts{Read: 1, Skipped: 1}}
+		if lost {
+			want = outcome{Malformed: []string{"1:event has no user"}, Counts: Counts{Malformed: 1}}
+		}
+		ev := strings.TrimSuffix(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"1","verb":"get",`+members, ",") + "}"
+		if d := cmp.Diff(want, chunk(t, fmt.Sprintf(envelope, ev), 0)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", ev, d)
+		}
+	}
+	f(`"stage":"ResponseComplete","responseStatus":{"code":200}`, "%s", true)
+	f(`"stage":"ResponseStarted","user":{},"k8s_audit_level":"Metadata"`, "%s", true)
+	f(`"stage":"ResponseComplete","user":{"groups":["system:authenticated"]}`, `{"items":[%s]}`, true)
+	f(`"stage":"ResponseComplete"`, `{"kubernetes":{"audit":%s}}`, true)
+	f(`"stage":"ResponseComplete","user":{"username":"system:anonymous"}`, "%s", false)
+	f(`"stage":"ResponseStarted","user":{},"responseStatus":{"code":401}`, "%s", false)
+	f(`"stage":"ResponseStarted","user":{},"responseStatus":{"code":400}`, "%s", false)
+	f(`"stage":"RequestReceived","user":{}`, "%s", false)
+	f(`"stage":"Panic","user":{},"responseStatus":{"code":500}`, "%s", false)
+	f(``, "%s", false)
+	f(``, `{"protoPayload":{"serviceName":"k8s.io","methodName":"io.k8s.core.v1.pods.get","request":%s}}`, false)
+}
+
 func TestChunkBound(t *testing.T) {
 	long := strings.Replace(node(strings.Repeat("x", 200)), `"kind":"Event",`, "", 1) // not as kube-apiserver begins an event
 	got := chunk(t, node("a")+"\n"+long+"\n"+node("c"), 250)

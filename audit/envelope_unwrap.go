@@ -108,11 +108,11 @@ func (d *Decoder) element(start int) {
 	}
 }
 
-// trueLevel reads the level of an event that OpenShift's forwarder took over the field of.
-func (d *Decoder) trueLevel(start, end int) {
+// trueLevel reads the level of an event that OpenShift's forwarder took over the field of. It is false for any other event.
+func (d *Decoder) trueLevel(start, end int) bool {
 	event := d.run.buf[start:end]
 	if !bytes.Contains(event, levelNeedle) {
-		return
+		return false
 	}
 	s := &d.layers.fields.s
 	s.Reset(event)
@@ -120,11 +120,11 @@ func (d *Decoder) trueLevel(start, end int) {
 	for s.Object(); s.Key(&key); {
 		if (key == "k8s_audit_level" || key == "openshift_audit_level") && s.Peek() == jscan.String {
 			d.ev.Level = levelOf(s.String())
-			d.run.counts.Envelopes[EnvelopeOpenShift]++
-			return
+			return true
 		}
 		s.Skip()
 	}
+	return false
 }
 
 var levelNeedle = []byte(`_audit_level"`)
