@@ -288,24 +288,37 @@ func (d *Decoder) object(start int, lists, envelopes bool) {
 			return
 		}
 	}
-	if d.ev.Level == LevelUnknown {
-		d.trueLevel(start, end)
+	openShift := d.ev.Level == LevelUnknown && d.trueLevel(start, end)
+	if d.take(start) && openShift {
+		d.run.counts.Envelopes[EnvelopeOpenShift]++
 	}
-	d.take(start)
 }
 
-// take counts the event that was decoded, and gives it to emit if it is needed.
-func (d *Decoder) take(start int) {
-	d.run.counts.Read++
+// take counts the event that was decoded, and gives it to emit if it is needed. It is false, and reports the event, if nothing can need it only because its
+// user is missing.
+func (d *Decoder) take(start int) bool {
 	if !Needed(&d.ev, d.Want) {
+		if d.ev.User.Username == "" && lostUser(&d.ev) {
+			d.report(start, "event has no user")
+			return false
+		}
+		d.run.counts.Read++
 		d.run.counts.Skipped++
-		return
+		return true
 	}
+	d.run.counts.Read++
 	d.ev.Line = d.lineOf(start)
 	if d.run.inside {
 		d.ev.realBodies()
 	}
 	d.run.emit(&d.ev)
+	return true
+}
+
+// lostUser is whether an event without a user had one. kube-apiserver writes none if it does not authenticate the client (401), or if the request's
+// timeout is invalid (400); see k8s.io/apiserver/pkg/endpoints/filters, WithFailedAuthenticationAudit and WithRequestDeadline.
+func lostUser(ev *Event) bool {
+	return (ev.Stage == StageResponseStarted || ev.Stage == StageResponseComplete) && ev.Code != 400 && ev.Code != 401 && !ev.Derived
 }
 
 // tornList decodes what came before the fault in a list, and leaves the fault in the scanner.
@@ -330,6 +343,7 @@ func (d *Decoder) list(env envelope) {
 		return
 	}
 	if env.items < 0 {
+		d.report(end-1, "EventList has no items")
 		return
 	}
 	s.ResetAt(d.run.buf[:end], env.items)

@@ -115,13 +115,41 @@ func TestChunk(t *testing.T) {
 	f("a list of another version", `{"kind":"EventList","apiVersion":"audit.k8s.io/v2","items":[`+node("a")+`]}`, outcome{
 		Malformed: []string{`1:apiVersion "audit.k8s.io/v2" is not known: audit.k8s.io/v1 is`}, Counts: Counts{Malformed: 1}})
 	f("list", `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[`+node("a")+","+other+`]}`+node("c")+"\n"+node("d"), outcome{Events: []string{"1:a", "1:c", "2:d"}, Counts: Counts{Read: 4, Skipped: 1}})
-	f("lists of nothing", `{"kind":"EventList"}`+"\n"+`{"kind":"EventList","items":null}`+"\n"+`{"items":[]}`+"\n[]", outcome{})
+	f("lists without items", `{"kind":"EventList"}`+"\n"+`{"kind":"EventList","apiVersion":"audit.k8s.io/v1","Items":[`+node("a")+`]}`+"\n"+strings.Replace(node("a"), `"Event"`, `"EventList"`, 1)+node("b"), outcome{
+		Events: []string{"3:b"}, Malformed: []string{"1:EventList has no items", "2:EventList has no items", "3:EventList has no items"}, Counts: Counts{Read: 1, Malformed: 3}})
+	f("lists of nothing", `{"kind":"EventList","items":[]}`+"\n"+`{"kind":"EventList","items":null}`+"\n"+`{"items":[]}`+"\n[]", outcome{})
 	f("list with a bad item", `{"items":[`+node("a")+`,{"verb":1},null,`+node("b")+`],"kind":"EventList"}`, outcome{
 		Events: []string{"1:a", "1:b"}, Malformed: []string{"1:value is not a string", "1:value is not an object"}, Counts: Counts{Read: 2, Malformed: 2}})
 	f("list of something else", `{"kind":"EventList","apiVersion":"v1","items":[{}]}`, outcome{Malformed: []string{`1:apiVersion "v1" is not of audit.k8s.io`}, Counts: Counts{Malformed: 1}})
 	f("list that is no array", `{"kind":"EventList","items":{}}`+"\n"+node("b"), outcome{Events: []string{"2:b"}, Malformed: []string{"1:value is not an array"}, Counts: Counts{Read: 1, Malformed: 1}})
 	f("array", `[`+node("a")+`, `+node("b")+`]`+"\n", outcome{Events: []string{"1:a", "1:b"}, Counts: Counts{Read: 2}})
 	f("torn array", `[`+node("a")+`, `+node("b"), outcome{Events: []string{"1:a", "1:b"}, Malformed: []string{"1:unexpected end"}, Counts: Counts{Read: 2, Malformed: 1}})
+}
+
+// TestLostUser holds that an event whose user is missing is malformed, unless kube-apiserver writes none.
+func TestLostUser(t *testing.T) {
+	f := func(members, envelope string, lost bool) {
+		t.Helper()
+		want := outcome{Counts: Counts{Read: 1, Skipped: 1}}
+		if lost {
+			want = outcome{Malformed: []string{"1:event has no user"}, Counts: Counts{Malformed: 1}}
+		}
+		ev := strings.TrimSuffix(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"1","verb":"get",`+members, ",") + "}"
+		if d := cmp.Diff(want, chunk(t, fmt.Sprintf(envelope, ev), 0)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", ev, d)
+		}
+	}
+	f(`"stage":"ResponseComplete","responseStatus":{"code":200}`, "%s", true)
+	f(`"stage":"ResponseStarted","user":{},"k8s_audit_level":"Metadata"`, "%s", true)
+	f(`"stage":"ResponseComplete","user":{"groups":["system:authenticated"]}`, `{"items":[%s]}`, true)
+	f(`"stage":"ResponseComplete"`, `{"kubernetes":{"audit":%s}}`, true)
+	f(`"stage":"ResponseComplete","user":{"username":"system:anonymous"}`, "%s", false)
+	f(`"stage":"ResponseStarted","user":{},"responseStatus":{"code":401}`, "%s", false)
+	f(`"stage":"ResponseStarted","user":{},"responseStatus":{"code":400}`, "%s", false)
+	f(`"stage":"RequestReceived","user":{}`, "%s", false)
+	f(`"stage":"Panic","user":{},"responseStatus":{"code":500}`, "%s", false)
+	f(``, "%s", false)
+	f(``, `{"protoPayload":{"serviceName":"k8s.io","methodName":"io.k8s.core.v1.pods.get","request":%s}}`, false)
 }
 
 func TestChunkBound(t *testing.T) {

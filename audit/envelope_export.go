@@ -42,8 +42,14 @@ func (d *Decoder) search(m *memberSet) bool {
 		return false
 	}
 	from := m.of[mHits].from
-	if n, total := d.elements(list), d.number(hits.of[mTotal]); total > int64(n) && !m.any(mScrollID, mPITID) {
-		d.report(from, fmt.Sprintf("the search answers with %d of %d hits: get the others too, by a larger size, search_after or scroll", n, total))
+	if total := hits.of[mTotal]; !m.any(mScrollID, mPITID) {
+		n, found := int64(d.elements(list)), d.number(total)
+		switch {
+		case total.kind == jscan.Object && bytes.Contains(buf[total.from:total.to], atLeast):
+			d.report(from, fmt.Sprintf("the search answers with %d of %d or more hits: get the others too, by search_after or scroll, or search with track_total_hits", n, found))
+		case found > n:
+			d.report(from, fmt.Sprintf("the search answers with %d of %d hits: get the others too, by a larger size, search_after or scroll", n, found))
+		}
 	}
 	if m.is(mTimedOut, jscan.Bool) && buf[m.of[mTimedOut].from] == 't' {
 		d.report(from, "the search timed out, and hits are missing: search again")
@@ -58,6 +64,9 @@ func (d *Decoder) search(m *memberSet) bool {
 	d.member(list, EnvelopeOther)
 	return true
 }
+
+// atLeast is the relation of a total that is not the exact number.
+var atLeast = []byte(`"gte"`)
 
 // number is what a member says, or the value of an object that holds one; 0 if it is neither.
 func (d *Decoder) number(v member) int64 {

@@ -123,8 +123,9 @@ func (d *Decoder) accept(envelope Envelope, from, to int) {
 		d.report(from, TooLong(0, 0, int64(to-from), d.bound()).Cause)
 		return
 	}
-	d.run.counts.Envelopes[envelope]++
-	d.take(from)
+	if d.take(from) {
+		d.run.counts.Envelopes[envelope]++
+	}
 }
 
 // hasMetadata is whether a body is an object that has metadata.

@@ -233,6 +233,8 @@ type memberSet struct {
 	other member
 	// elastic is whether a key begins with kubernetes.audit., event whether one is of events or of lists of them.
 	elastic, event bool
+	// follows is whether the answer of a log store says that there is more.
+	follows bool
 }
 
 // look reads the keys of the object at buf[from:to]. It is false where that is not JSON.
@@ -249,6 +251,9 @@ func (m *memberSet) look(s *jscan.Scanner, buf []byte, from, to int) bool {
 				m.elastic = true
 			}
 			v := valueOf(s)
+			if key == "nextToken" || key == "NextToken" {
+				m.follows = v.kind == jscan.String && v.to-v.from > len(`""`)
+			}
 			if m.other.kind == jscan.None && (v.kind == jscan.Object || v.kind == jscan.String) && bytes.Contains(buf[v.from:v.to], auditIDNeedle) {
 				m.other = v
 			}
@@ -294,8 +299,29 @@ func (m *memberSet) any(keys ...int) bool {
 
 func (m *memberSet) is(key int, kind jscan.Kind) bool { return m.of[key].kind == kind }
 
-// begins is whether a member is a string that begins with prefix, read without escapes, which no writer puts there.
+// begins is whether a member is a string that begins with prefix.
 func (m *memberSet) begins(buf []byte, key int, prefix string) bool {
+	return bytes.HasPrefix(m.text(buf, key), []byte(prefix))
+}
+
+// ofAudit is whether the category of an Azure record is one of the audit log's. Azure compares categories without regard to case.
+func (m *memberSet) ofAudit(buf []byte) bool {
+	text := m.text(buf, mCategory)
+	return len(text) >= len(auditCategory) && strings.EqualFold(string(text[:len(auditCategory)]), auditCategory)
+}
+
+// auditCategory begins the categories kube-audit and kube-audit-admin.
+const auditCategory = "kube-audit"
+
+// text returns what a member says that is a string, nil if it is none.
+func (m *memberSet) text(buf []byte, key int) []byte {
 	v := m.of[key]
-	return v.kind == jscan.String && bytes.HasPrefix(v.inside(buf), []byte(prefix))
+	if v.kind != jscan.String {
+		return nil
+	}
+	text := v.inside(buf)
+	if bytes.IndexByte(text, '\\') >= 0 {
+		return jscan.AppendUnescaped(nil, text)
+	}
+	return text
 }

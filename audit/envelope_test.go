@@ -170,7 +170,15 @@ func TestForeignAndDamaged(t *testing.T) {
 	f("another stream, filtered", `{"events":[{"logStreamName":"authenticator-1","message":"time=\"2026\" {","eventId":"1"},{"logStreamName":"kube-apiserver-audit-1","message":`+str(ev)+`,"eventId":"2"}]}`, 1, 1)
 	f("cut off", `{"events":[{"logStreamName":"kube-apiserver-audit-1","message":`+str(ev[:50]+"[Truncated...]")+`,"eventId":"2"},{"logStreamName":"kube-apiserver-audit-1","message":`+str(ev)+`,"eventId":"3"}]}`, 0, 1,
 		"in cloudwatch: event was cut off by CloudWatch Logs")
-	f("another category", string(asJSON(object{"records": []any{diagnosticRecord("kube-apiserver", "I1121 06:03:57 x.go:1] {"), diagnosticRecord("kube-audit", "I1121 klog"), diagnosticRecord("kube-audit", ev)}}, true)), 2, 1)
+	f("another category", string(asJSON(object{"records": []any{diagnosticRecord("kube-apiserver", "I1121 06:03:57 x.go:1] {"), diagnosticRecord("cluster-autoscaler", "I1121 klog"), diagnosticRecord("kube-audit", ev)}}, true)), 2, 1)
+	f("klog without a category", `{"operationName":"Read","properties":{"log":"I1121 klog"}}`, 1, 0)
+	for _, log := range []string{`{}`, `{"log":null}`, `{"log":7}`, `{"log":[` + ev + `]}`, `{"log":""}`, `{"log":"I1121 klog"}`, `{"log":` + str("\f"+ev) + `}`, `{"log":` + str("x"+ev) + `}`} {
+		f("no event in a record of the audit log", `{"category":"kube-audit-admin","properties":`+log+`}`, 0, 0, "in aks: record of the audit log holds no JSON in properties.log")
+	}
+	f("names with escapes", strings.ReplaceAll(string(subscription([]string{ev})), "kube-apiserver-audit", `kube-apiserver-\u0061udit`)+"\n"+
+		strings.Replace(string(asJSON(diagnosticRecord("kube-audit", ev), true)), "kube-audit", `kube\u002daudit`, 1)+"\n"+
+		`{"messageType":"DATA_MESSAGE","logGroup":"/aws\/eks/c/cluster","logStream":"kube-scheduler\u002d1","logEvents":[{"id":"1","timestamp":1,"message":"I0101 x"}]}`, 1, 2)
+	f("a category in other case", string(asJSON(diagnosticRecord("Kube-Audit-Admin", ev), true)), 0, 1)
 	f("body too big", string(asJSON(diagnosticRecord("kube-audit", strings.TrimSuffix(ev, "}")+`,"requestObject":"skipped-too-big-size-object"}`), true)), 0, 1)
 	f("another service of Google", `{"insertId":"1","protoPayload":{"serviceName":"container.googleapis.com","methodName":"google.container.v1.ClusterManager.GetCluster"}}`, 1, 0)
 	f("host's audit by OpenShift", `{"log_type":"audit","log_source":"auditd","message":"type=USER_LOGIN msg=audit(1:2): pid=1","audit.linux":{"type":"USER_LOGIN"}}`, 1, 0)
@@ -208,6 +216,15 @@ func TestForeignAndDamaged(t *testing.T) {
 	f("a search with more hits", string(search([]string{ev}, raw, 412)), 0, 1, "the search answers with 1 of 412 hits: get the others too, by a larger size, search_after or scroll")
 	f("a page of a scroll", strings.Replace(string(search([]string{ev}, raw, 412)), "{", `{"_scroll_id":"DXF1ZXJ5",`, 1), 0, 1)
 	f("a search with hits before Elasticsearch 7", `{"hits":{"total":2,"hits":[{"_source":`+ev+`}]}}`, 0, 1, "the search answers with 1 of 2 hits: get the others too, by a larger size, search_after or scroll")
+	atLeast := strings.Replace(string(search([]string{ev}, raw, 1)), `"relation":"eq"`, `"relation":"gte"`, 1)
+	f("a search with perhaps more hits", atLeast, 0, 1, "the search answers with 1 of 1 or more hits: get the others too, by search_after or scroll, or search with track_total_hits")
+	f("a page of a point in time", strings.Replace(atLeast, "{", `{"pit_id":"46ToAwMD",`, 1), 0, 1)
+	filtered := `{"events":[{"logStreamName":"kube-apiserver-audit-1","message":` + str(ev) + `,"eventId":"2"}],`
+	for _, key := range []string{"nextToken", "NextToken"} {
+		f("FilterLogEvents with more to come", filtered+`"`+key+`":"Bxkq6kVG"}`, 0, 1, "in cloudwatch: the answer has a nextToken, so more events follow: get all of them in one answer, as the AWS CLI does without --max-items")
+	}
+	f("the last page of FilterLogEvents", filtered+`"searchedLogStreams":[],"nextToken":null}`, 0, 1)
+	f("GetLogEvents", strings.Replace(filtered, `"logStreamName":"kube-apiserver-audit-1"`, `"timestamp":1`, 1)+`"nextForwardToken":"f/1","nextBackwardToken":"b/1"}`, 0, 1)
 	f("a search that timed out", strings.Replace(string(search([]string{ev}, raw, 1)), `"timed_out":false`, `"timed_out":true`, 1), 0, 1, "the search timed out, and hits are missing: search again")
 	f("a search that failed in part", strings.Replace(string(search([]string{ev}, raw, 1)), `"failed":0`, `"failed":2`, 1), 0, 1, "the search failed on 2 shards, and hits are missing: search again")
 	f("a hit of another index", string(search([]string{`{"message":"GET / 200"}`, ev}, raw, 2)), 0, 1, `record of a shipper holds no JSON but "GET / 200"`)

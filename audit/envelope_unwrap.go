@@ -108,11 +108,11 @@ func (d *Decoder) element(start int) {
 	}
 }
 
-// trueLevel reads the level of an event that OpenShift's forwarder took over the field of.
-func (d *Decoder) trueLevel(start, end int) {
+// trueLevel reads the level of an event that OpenShift's forwarder took over the field of. It is false for any other event.
+func (d *Decoder) trueLevel(start, end int) bool {
 	event := d.run.buf[start:end]
 	if !bytes.Contains(event, levelNeedle) {
-		return
+		return false
 	}
 	s := &d.layers.fields.s
 	s.Reset(event)
@@ -120,11 +120,11 @@ func (d *Decoder) trueLevel(start, end int) {
 	for s.Object(); s.Key(&key); {
 		if (key == "k8s_audit_level" || key == "openshift_audit_level") && s.Peek() == jscan.String {
 			d.ev.Level = levelOf(s.String())
-			d.run.counts.Envelopes[EnvelopeOpenShift]++
-			return
+			return true
 		}
 		s.Skip()
 	}
+	return false
 }
 
 var levelNeedle = []byte(`_audit_level"`)
@@ -183,7 +183,7 @@ func (d *Decoder) elements(v member) (n int) {
 // diagnostic decodes a diagnostic record of Azure, one of records or a line of a blob.
 func (d *Decoder) diagnostic(m *memberSet) {
 	buf, s := d.run.buf, &d.layers.fields.s
-	if m.is(mCategory, jscan.String) && !m.begins(buf, mCategory, "kube-audit") {
+	if m.is(mCategory, jscan.String) && !m.ofAudit(buf) {
 		d.foreignRecords(1)
 		return
 	}
@@ -198,6 +198,8 @@ func (d *Decoder) diagnostic(m *memberSet) {
 	switch {
 	case log.kind == jscan.Object || foundIn(buf, log):
 		d.member(log, EnvelopeAKS)
+	case m.is(mCategory, jscan.String):
+		d.reportInside(EnvelopeAKS, properties.from, "record of the audit log holds no JSON in properties.log")
 	default: // klog's text is in the same hub
 		d.foreignRecords(1)
 	}
@@ -240,6 +242,9 @@ func (d *Decoder) carrier(m *memberSet) bool {
 			d.foreignRecords(1)
 		} else {
 			d.memberOf(v, envelope, c.key == mData)
+		}
+		if c.key == mEvents && m.follows {
+			d.reportInside(EnvelopeCloudWatch, v.from, "the answer has a nextToken, so more events follow: get all of them in one answer, as the AWS CLI does without --max-items")
 		}
 		return true
 	}

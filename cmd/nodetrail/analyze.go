@@ -40,7 +40,7 @@ func newAnalyze(std streams) *cobra.Command {
 		Long: `analyze judges the requests of nodes in finished audit logs and prints a report: whether you can delete the bindings for nodes, what
 blocks that, and what to do.
 
-AUDIT_LOG is a file, a glob, a folder, or - for standard input. Compressed files (.gz, .zst) work, too. Rotated files are read oldest first.
+AUDIT_LOG is a file, a glob, a folder (not its subfolders), or - for standard input. Files may be compressed (.gz, .zst). Rotated files are read oldest first.
 
 Exit status: 0 success; 1 error; 2 a condition of --fail-on is met.`,
 		Example: `  nodetrail analyze --state journal.jsonl audit.log

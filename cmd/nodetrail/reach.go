@@ -33,7 +33,7 @@ read beyond that, by the audit logs that you give; and what must be rotated.
 
 Without --at, --since and --until the answer is about all the time that the state knows. With --at the logs are still looked at as a whole.
 
-AUDIT_LOG is a file, a glob, a folder, or - for standard input. Compressed files (.gz, .zst) work, too. Rotated files are read oldest first.
+AUDIT_LOG is a file, a glob, a folder (not its subfolders), or - for standard input. Files may be compressed (.gz, .zst). Rotated files are read oldest first.
 
 Exit status: 0 success; 1 error, or there is no such node.`,
 		Example: `  nodetrail reach --node worker-3 --state journal.jsonl --at 2026-11-21T06:04:19Z

@@ -50,7 +50,7 @@ func newWhatIf(std streams) *cobra.Command {
 still allows it by another binding, or it breaks. Each request is evaluated with the state of the cluster at the time of the request.
 With --without it also looks at requests of service accounts and users that the deleted bindings let through.
 
-AUDIT_LOG is a file, a glob, a folder, or - for standard input. Compressed files (.gz, .zst) work, too. Rotated files are read oldest first.
+AUDIT_LOG is a file, a glob, a folder (not its subfolders), or - for standard input. Files may be compressed (.gz, .zst). Rotated files are read oldest first.
 
 Requests that failed anyway (404, or 403 by admission) and races of a kubelet with the API server's graph are listed apart; they do not
 count as breaking.

@@ -30,6 +30,8 @@ type Input struct {
 	newest time.Time
 	// kind is what its beginning shows it to be.
 	kind filekind.Kind
+	// events is whether its beginning has audit events, rather than text in which they may be.
+	events bool
 	// pipe says that what was read is gone and that reading may wait for somebody: anything but a regular file.
 	pipe  bool
 	stdin io.Reader
@@ -127,6 +129,15 @@ func kindOf(head []byte) filekind.Kind {
 	}
 }
 
+// hasEvents is whether a beginning has audit events. The API server's own log has audit IDs, too.
+func hasEvents(head []byte) bool {
+	switch filekind.Of(head, false) {
+	case filekind.AuditLog, filekind.OwnLog, filekind.Unknown: // an envelope may look like the log of another program
+		return kindOf(head) == filekind.AuditLog && (bytes.Contains(head, []byte(`requestURI"`)) || bytes.Contains(head, []byte(`requestURI\`)))
+	}
+	return false
+}
+
 // identity is the same for all names of a file that lead through links and folders; a hard link is another file.
 func identity(path string) string {
 	abs, err := filepath.Abs(path)
@@ -177,8 +188,8 @@ func resolve(arg string) ([]string, error) {
 	return out, nil
 }
 
-// folder lists the logs in a directory: what is named like one, rotated and compressed ones included. Where some are named for
-// audit, the others are something else: the API server's own log mostly is in the same place.
+// folder lists the logs in a directory, not those deeper: what is named like one, rotated and compressed ones included. Where some are named for
+// audit, the others count only if they have audit events: the API server's own log mostly is in the same place.
 func folder(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -200,7 +211,10 @@ func folder(dir string) ([]string, error) {
 		}
 	}
 	if len(audits) > 0 {
-		return audits, nil
+		return slices.DeleteFunc(logs, func(path string) bool {
+			in := Input{Path: path}
+			return !slices.Contains(audits, path) && (in.look() != nil || !in.events)
+		}), nil
 	}
 	if len(logs) == 0 {
 		return nil, fmt.Errorf("%s: no audit logs in this folder (files named *.log, *.json, *.jsonl or *audit*, also rotated and compressed)", dir)
@@ -240,7 +254,7 @@ func (in *Input) look() error {
 	defer closeReader()
 	head := make([]byte, headBytes)
 	n, _ := io.ReadFull(r, head)
-	in.kind = kindOf(head[:n])
+	in.kind, in.events = kindOf(head[:n]), hasEvents(head[:n])
 	in.first = firstTimeIn(head[:n])
 	if audit.IsDocument(head[:n]) && timeIn(head[:n], bytes.LastIndex).Before(in.first) {
 		in.first, in.newest = time.Time{}, in.first

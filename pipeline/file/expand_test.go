@@ -52,6 +52,26 @@ func TestExpandOrder(t *testing.T) {
 	f([]string{"[x"}, []string{"error: [x: not a pattern: syntax error in pattern"})
 }
 
+// TestExpandByContent holds that a folder's logs count by what is in them, whatever they are named.
+func TestExpandByContent(t *testing.T) {
+	ev := event("a", 1000)
+	quoted := strings.ReplaceAll(ev, `"`, `\"`)
+	dir := files(t, "audit.log", ev,
+		"server2.log", event("b", 2000), "server2.log.1.gz", gz(t, event("c", 3000)), "export.json", "[\n"+event("d", 4000)+"\n]", "shipped.jsonl.zst", zst(t, `{"level":"info","time":1,"message":"`+quoted+`"}`),
+		"kube-apiserver.log", `I1121 06:03:57.603813 1 wrap.go:54] "Timeout or abort while handling" method="GET" URI="/api" auditID="1"`+"\n"+ev,
+		"pod.log", `2026-11-21T06:03:57.6Z stderr F I1121 06:03:57.603813 1 wrap.go:54] "Timeout" requestURI="/api" auditID="1"`,
+		"apiserver.json", `{"ts":1,"caller":"wrap.go:54","msg":"Timeout","URI":"/api","auditID":"1"}`,
+		"journal.jsonl", `{"type":"ADDED","object":{"kind":"Pod","metadata":{"annotations":{"x":"`+quoted+`"}}}}`,
+		"verdicts.jsonl", `{"auditID":"1","verdict":"allow","requestURI":"/api"}`, "kubelet.log", "I1121 06:03:57.603813 1 x.go:1] text", "empty.log", "", "cut.log.gz", "\x1f\x8b\x08",
+		"sub/audit.log", ev)
+	if err := os.Symlink("nowhere", filepath.Join(dir, "link.log")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"shipped.jsonl.zst", "audit.log", "server2.log", "server2.log.1.gz", "export.json"}, expanded(t, dir, ".")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // A name that looks like a pattern is a file first.
 func TestExpandLiteralName(t *testing.T) {
 	dir := files(t, "audit[1].log", event("a", 0), "audit1.log", event("b", 0))

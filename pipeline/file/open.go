@@ -22,10 +22,12 @@ const (
 	zstandard
 )
 
+var gzipMagic = []byte{0x1f, 0x8b}
+
 // formOf tells compression by the content, whatever the name says.
 func formOf(head []byte) form {
 	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+	case bytes.HasPrefix(head, gzipMagic):
 		return gzipped
 	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		return zstandard
@@ -101,7 +103,8 @@ func unpack(r io.Reader) (io.Reader, bool, func(), error) {
 		if err != nil {
 			return nil, true, nil, damage(err)
 		}
-		return packed{z}, true, func() { _ = z.Close() }, nil
+		z.Multistream(false)
+		return packed{&members{z: z, b: b}}, true, func() { _ = z.Close() }, nil
 	case zstandard:
 		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {
@@ -111,6 +114,51 @@ func unpack(r io.Reader) (io.Reader, bool, func(), error) {
 	}
 	return b, false, func() {}, nil
 }
+
+// members reads gzip: the members of a file, one behind the other, and nothing but zeros behind the last, as `gzip -t` accepts it.
+type members struct {
+	z   *gzip.Reader // of one member
+	b   *bufio.Reader
+	err error
+}
+
+func (m *members) Read(p []byte) (n int, err error) {
+	for n == 0 && m.err == nil && len(p) > 0 {
+		if n, m.err = m.z.Read(p); errors.Is(m.err, io.EOF) {
+			m.err = m.next()
+		}
+	}
+	if n > 0 {
+		return n, nil
+	}
+	return 0, m.err
+}
+
+// next continues with the next member. The error is io.EOF if there is none.
+func (m *members) next() error {
+	head, err := m.b.Peek(len(gzipMagic))
+	if len(head) == 0 {
+		return err
+	}
+	if bytes.HasPrefix(gzipMagic, head) {
+		if err := m.z.Reset(m.b); errors.Is(err, io.EOF) {
+			return io.ErrUnexpectedEOF // in the header
+		} else if err != nil {
+			return err
+		}
+		m.z.Multistream(false)
+		return nil
+	}
+	for {
+		if c, err := m.b.ReadByte(); err != nil {
+			return err
+		} else if c != 0 {
+			return errBehind
+		}
+	}
+}
+
+var errBehind = errors.New("there is data after the end of the compressed log")
 
 // packed gives the errors of decompressors words that a user understands.
 type packed struct{ r io.Reader }
@@ -128,7 +176,7 @@ func damage(err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return fmt.Errorf("the compressed data is cut off: %w", io.ErrUnexpectedEOF)
-	case errors.As(err, &path), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &path), errors.Is(err, errBehind), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
 	return fmt.Errorf("the compressed data is damaged: %w", err)
