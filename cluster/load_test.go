@@ -236,6 +236,42 @@ func TestUnusableInput(t *testing.T) {
 	}
 }
 
+// A list in YAML that was cut off between two lines is refused, although the rest can be read.
+func TestCutOffYAMLList(t *testing.T) {
+	const begin, item, subjects = "apiVersion: v1\nitems:\n", "- apiVersion: rbac.authorization.k8s.io/v1\n  kind: ClusterRoleBinding\n  metadata:\n    name: a\n" +
+		"  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}\n", "  subjects:\n  - kind: Group\n    name: system:nodes\n"
+	const end = "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
+	for name, x := range map[string]struct {
+		text string
+		line int // of the list that is refused
+	}{
+		"whole":                         {begin + item + subjects + item + subjects + end, 0},
+		"cut between two items":         {begin + item + subjects, 1},
+		"cut inside an item":            {begin + item + subjects + item, 1},
+		"cut before the name of kind":   {begin + item + subjects + "kind:", 1},
+		"items and nothing else":        {"items:\n" + item, 1},
+		"cut in the second document":    {begin + item + subjects + end + "---\n" + begin + item, 15},
+		"cut in a list of a list":       {begin + "- apiVersion: v1\n  items:\n  " + strings.ReplaceAll(item+subjects, "\n", "\n  "), 1},
+		"kind first":                    {"kind: List\n" + begin + item, 0},
+		"JSON without kind, not cut":    {`{"items":[{"kind":"Node","apiVersion":"v1","metadata":{"name":"w"}}]}` + podJSON(t, "p", "u", "w", "0s", "0s", ""), 0},
+		"several documents":             {begin + item + end + "---\n" + begin + item + end, 0},
+		"cut within the items, typed":   {"apiVersion: v1\nitems:\n- metadata: {name: w}\n", 1},
+		"a typed list, kind at the end": {"apiVersion: v1\nitems:\n- metadata: {name: w}\nkind: NodeList\n", 0},
+	} {
+		path, want := write(t, "list.yaml", x.text), ""
+		if x.line > 0 {
+			want = fmt.Sprintf("%s:%d: the input ends in the middle of a list, or the list has no kind; a list in YAML needs one, such as kind: List", path, x.line)
+		}
+		s, got := NewState(), ""
+		if err := s.Load([]string{path}, nil); err != nil {
+			got = err.Error()
+		}
+		if got != want || s.Summary().Malformed != 0 {
+			t.Errorf("%s: %q, want %q; %q", name, got, want, s.Summary().Places)
+		}
+	}
+}
+
 func TestUnknownKinds(t *testing.T) {
 	s := load(t, event(t, "1s", "ADDED", `{"kind":"Gadget","apiVersion":"example.com/v1","metadata":{"name":"g"}}`)+
 		event(t, "2s", "ADDED", `{"kind":"Pod","apiVersion":"example.com/v1","metadata":{"name":"g"}}`)+

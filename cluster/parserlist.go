@@ -37,6 +37,8 @@ var errListDepth = fmt.Errorf("lists are nested more than %d deep", maxListDepth
 
 var errPage = errors.New("only a page of a list, with more to follow (metadata.continue); give the whole list, as kubectl get -A -o json prints it")
 
+var errNoListKind = errors.New("the input ends in the middle of a list, or the list has no kind; a list in YAML needs one, such as kind: List")
+
 // isPage reports whether a list is followed by further pages, by its metadata. Without them, objects that exist would seem not to.
 func (p *parser) isPage(metadata []byte) bool { return p.text(p.member(metadata, "continue")) != "" }
 
@@ -212,6 +214,9 @@ func (p *parser) listType(list [numFields][]byte) (kind, apiVersion string, know
 func (p *parser) listEnd(v *value) (change, bool, error) {
 	if p.isPage(v.fields[fieldMetadata]) {
 		return change{}, false, &InputError{Path: p.path, Line: p.line(v.line), Err: errPage}
+	}
+	if p.doc > 0 && p.text(v.fields[fieldKind]) == "" { // kubectl writes kind after the items, and YAML that is cut off between two lines can still be read
+		return change{}, false, &InputError{Path: p.path, Line: p.line(v.line), Err: errNoListKind}
 	}
 	kind, _, _ := p.listType(v.fields)
 	list := v.fields
