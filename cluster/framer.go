@@ -256,6 +256,9 @@ func (f *framer) member(spans *[numFields][2]int) (items bool, err error) {
 	}
 	from, to, err = f.skipValue()
 	if err == nil && id != numFields {
+		if f.cur.fields[id] != nil { // the items were read by the one before them
+			return false, f.syntax("a list has a member twice: before its items and after them")
+		}
 		spans[id] = [2]int{from, to}
 	}
 	return false, err

@@ -207,6 +207,10 @@ func TestUnusableInput(t *testing.T) {
 	f("\x7fELF\x00\x01\x02", ": neither JSON nor YAML")
 	f("hello\nworld\n", ": no Kubernetes object or watch event in it; first: ")
 	f("a: b: c\n", ":1: document 1 is no YAML: mapping values are not allowed in this context")
+	f("a: b\n---\nkind: Foo\nmetadata:\n  name: a\nkind: ClusterRoleBinding\n", `:6: document 2 is no YAML: key "kind" already set in map`)
+	f("kind: Pod\nmetadata:\n  name: a\n  name: b\nkind: Node\n", `:4: document 1 is no YAML: key "name" already set in map`)
+	f(`{"kind":"FooList","apiVersion":"v1","items":[{"metadata":{"name":"w"}}],"kind":"NodeList"}`, ":1: no JSON: a list has a member twice")
+	f(`{"metadata":{"continue":"x"},"items":[],"metadata":{},"kind":"PodList","apiVersion":"v1"}`, ":1: no JSON: a list has a member twice")
 	f("a: b\n---\nkind: [\n", ":3: document 2 is no YAML: did not find expected node content")
 	f("a: b\n---\nkind: Pod\nmetadata:\n  a: b: c\n", ":5: document 2 is no YAML: mapping values are not allowed in this context")
 	f(packed[:len(packed)/2], ":418: the compressed data is cut off: unexpected EOF")
@@ -269,6 +273,40 @@ func TestCutOffYAMLList(t *testing.T) {
 		if got != want || s.Summary().Malformed != 0 {
 			t.Errorf("%s: %q, want %q; %q", name, got, want, s.Summary().Places)
 		}
+	}
+}
+
+// An object whose type is not clear is an entry that cannot be read. Nothing takes it for an object of a kind that does not matter.
+func TestUnclearType(t *testing.T) {
+	const end = `,"metadata":{"name":"a"},"roleRef":{"kind":"ClusterRole","name":"r"},"subjects":[{"kind":"Group","name":"system:nodes"}]`
+	const binding, version = `"kind":"ClusterRoleBinding"`, `"apiVersion":"rbac.authorization.k8s.io/v1"`
+	two, none := "more than one kind or apiVersion", "the object has no apiVersion"
+	for _, x := range []struct{ object, want string }{
+		{binding + "," + version + end, ""},
+		{binding + "," + version + "," + binding + "," + version + end, ""},
+		{`"kind":"Foo",` + binding + "," + version + end, two},
+		{`"kind":"Foo",` + version + end + "," + binding, two},
+		{binding + "," + version + end + `,"kind":"Foo"`, two},
+		{binding + `,"apiVersion":"v1",` + version + end, two},
+		{binding + "," + version + end + `,"apiVersion":"v1"`, two},
+		{`"kind":"FooList",` + version + end + "," + binding, two},
+		{`"kind":"Pod","apiVersion":"v1"` + end + `,"\u006bind":"Node"`, two},
+		{binding + end, none},
+		{binding + `,"apiVersion":null` + end, none},
+		{`"kind":"Foo"` + end, ""},
+	} {
+		for where, text := range map[string]string{
+			"journal": event(t, "1s", "ADDED", "{"+x.object+"}"), "list": `{"kind":"List","apiVersion":"v1","items":[{` + x.object + "}]}", "objects": "{" + x.object + "}",
+		} {
+			sum := load(t, text+"\n"+podJSON(t, "web-1", "u1", "w1", "1m", "1m", "")).Summary()
+			if got := strings.Join(sum.Places, "\n"); (got == "") != (x.want == "") || !strings.Contains(got, x.want) || sum.Objects["ClusterRoleBinding"]+sum.Skipped["Foo"]+sum.Malformed != 1 {
+				t.Errorf("%s %s: %q, %v, skipped %v", where, x.object, got, sum.Objects, sum.Skipped)
+			}
+		}
+	}
+	s := load(t, `{"kind":"ClusterRoleBindingList","items":[{"metadata":{"name":"a"}}]}`+podJSON(t, "web-1", "u1", "w1", "1m", "1m", ""))
+	if got := strings.Join(s.Summary().Places, "\n"); !strings.HasSuffix(got, none) {
+		t.Errorf("a list without an apiVersion: %q", got)
 	}
 }
 
