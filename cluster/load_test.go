@@ -122,6 +122,9 @@ items:
 	f("single objects", pod+"\n"+node)
 	f("array", "["+node+",\n"+pod+"]")
 	f("YAML", yamlDocs)
+	flow := strings.NewReplacer(`"kind":`, `kind: `, `"apiVersion":`, "'apiVersion': ", `"metadata":{"`, "metadata:\n  {\"", `,"spec":`, ",\n spec: ")
+	f("YAML in the flow style", flow.Replace(pod)+"\n---\n"+flow.Replace(node))
+	f("YAML in the flow style, a list", "\n[ "+flow.Replace(pod)+",\n"+flow.Replace(node)+"]\n")
 	f("JSON behind white space", "\n\n  "+pod+node)
 }
 
@@ -205,6 +208,8 @@ func TestUnusableInput(t *testing.T) {
 	f("", ": the file is empty")
 	f(" \n\n", ": the file is empty")
 	f("\x7fELF\x00\x01\x02", ": neither JSON nor YAML")
+	f("{kind: Pod, metadata: {", ":1: document 1 is no YAML: ")
+	f("{kind of a journal\n", ": no Kubernetes object or watch event in it; first: ")
 	f("hello\nworld\n", ": no Kubernetes object or watch event in it; first: ")
 	f("a: b: c\n", ":1: document 1 is no YAML: mapping values are not allowed in this context")
 	f("a: b\n---\nkind: Foo\nmetadata:\n  name: a\nkind: ClusterRoleBinding\n", `:6: document 2 is no YAML: key "kind" already set in map`)
