@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -222,8 +223,16 @@ func (f *framer) member(spans *[numFields][2]int) (items bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	name := f.buf[f.mark+from+1 : f.mark+to-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		var text string
+		if json.Unmarshal(f.buf[f.mark+from:f.mark+to], &text) != nil {
+			return false, f.syntax("a member's name with an invalid escape")
+		}
+		name = []byte(text)
+	}
 	id := numFields
-	switch string(f.buf[f.mark+from+1 : f.mark+to-1]) {
+	switch string(name) {
 	case "kind":
 		id = fieldKind
 	case "apiVersion":
@@ -256,6 +265,9 @@ func (f *framer) member(spans *[numFields][2]int) (items bool, err error) {
 	}
 	from, to, err = f.skipValue()
 	if err == nil && id != numFields {
+		if f.cur.fields[id] != nil { // the items were read by the one before them
+			return false, f.syntax("a list has a member twice: before its items and after them")
+		}
 		spans[id] = [2]int{from, to}
 	}
 	return false, err

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -251,6 +252,9 @@ func (u *unpackedReader) Read(p []byte) (int, error) {
 
 const byteOrderMark = "\ufeff"
 
+// flowYAML is how YAML in the flow style begins: with the name of a member that has no quotes, or single ones.
+var flowYAML = regexp.MustCompile(`^(\[\s*)?\{\s*'?[A-Za-z]+'?:\s`)
+
 // language skips a byte-order mark and white space and tells JSON from YAML.
 func (in *input) language(r *bufio.Reader) error {
 	if bom, _ := r.Peek(len(byteOrderMark)); string(bom) == byteOrderMark {
@@ -264,7 +268,7 @@ func (in *input) language(r *bufio.Reader) error {
 	switch {
 	case len(first) == 0 && err == io.EOF:
 		return errEmpty
-	case len(first) > 0 && (first[0] == '{' || first[0] == '['):
+	case len(first) > 0 && (first[0] == '{' || first[0] == '[') && !flowYAML.Match(first):
 		return nil
 	}
 	if bytes.IndexByte(head, 0) >= 0 || !utf8.Valid(trimPartialRune(head)) {

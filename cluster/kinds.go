@@ -1,5 +1,7 @@
 package cluster
 
+import "slices"
+
 // kindID names a kind that matters, as an index into the table of kinds.
 type kindID uint8
 
@@ -66,6 +68,11 @@ func kindByName[S string | []byte](group, name S) (kindID, bool) {
 		}
 	}
 	return 0, false
+}
+
+// kindNamed reports whether there is a kind of this name in any group.
+func kindNamed(name string) bool {
+	return slices.ContainsFunc(kinds[:], func(k kind) bool { return k.Name == name })
 }
 
 // kindByResource finds a kind by the plural under which an audit event names it.

@@ -122,6 +122,9 @@ items:
 	f("single objects", pod+"\n"+node)
 	f("array", "["+node+",\n"+pod+"]")
 	f("YAML", yamlDocs)
+	flow := strings.NewReplacer(`"kind":`, `kind: `, `"apiVersion":`, "'apiVersion': ", `"metadata":{"`, "metadata:\n  {\"", `,"spec":`, ",\n spec: ")
+	f("YAML in the flow style", flow.Replace(pod)+"\n---\n"+flow.Replace(node))
+	f("YAML in the flow style, a list", "\n[ "+flow.Replace(pod)+",\n"+flow.Replace(node)+"]\n")
 	f("JSON behind white space", "\n\n  "+pod+node)
 }
 
@@ -205,8 +208,14 @@ func TestUnusableInput(t *testing.T) {
 	f("", ": the file is empty")
 	f(" \n\n", ": the file is empty")
 	f("\x7fELF\x00\x01\x02", ": neither JSON nor YAML")
+	f("{kind: Pod, metadata: {", ":1: document 1 is no YAML: ")
+	f("{kind of a journal\n", ": no Kubernetes object or watch event in it; first: ")
 	f("hello\nworld\n", ": no Kubernetes object or watch event in it; first: ")
 	f("a: b: c\n", ":1: document 1 is no YAML: mapping values are not allowed in this context")
+	f("a: b\n---\nkind: Foo\nmetadata:\n  name: a\nkind: ClusterRoleBinding\n", `:6: document 2 is no YAML: key "kind" already set in map`)
+	f("kind: Pod\nmetadata:\n  name: a\n  name: b\nkind: Node\n", `:4: document 1 is no YAML: key "name" already set in map`)
+	f(`{"kind":"FooList","apiVersion":"v1","items":[{"metadata":{"name":"w"}}],"kind":"NodeList"}`, ":1: no JSON: a list has a member twice")
+	f(`{"metadata":{"continue":"x"},"items":[],"metadata":{},"kind":"PodList","apiVersion":"v1"}`, ":1: no JSON: a list has a member twice")
 	f("a: b\n---\nkind: [\n", ":3: document 2 is no YAML: did not find expected node content")
 	f("a: b\n---\nkind: Pod\nmetadata:\n  a: b: c\n", ":5: document 2 is no YAML: mapping values are not allowed in this context")
 	f(packed[:len(packed)/2], ":418: the compressed data is cut off: unexpected EOF")
@@ -233,6 +242,76 @@ func TestUnusableInput(t *testing.T) {
 	}
 	if err := NewState().Load([]string{dir}, nil); err == nil || !strings.Contains(err.Error(), "no state files in this folder") {
 		t.Errorf("a folder without state: %v", err)
+	}
+}
+
+// A list in YAML that was cut off between two lines is refused, although the rest can be read.
+func TestCutOffYAMLList(t *testing.T) {
+	const begin, item, subjects = "apiVersion: v1\nitems:\n", "- apiVersion: rbac.authorization.k8s.io/v1\n  kind: ClusterRoleBinding\n  metadata:\n    name: a\n" +
+		"  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}\n", "  subjects:\n  - kind: Group\n    name: system:nodes\n"
+	const end = "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
+	for name, x := range map[string]struct {
+		text string
+		line int // of the list that is refused
+	}{
+		"whole":                         {begin + item + subjects + item + subjects + end, 0},
+		"cut between two items":         {begin + item + subjects, 1},
+		"cut inside an item":            {begin + item + subjects + item, 1},
+		"cut before the name of kind":   {begin + item + subjects + "kind:", 1},
+		"items and nothing else":        {"items:\n" + item, 1},
+		"cut in the second document":    {begin + item + subjects + end + "---\n" + begin + item, 15},
+		"cut in a list of a list":       {begin + "- apiVersion: v1\n  items:\n  " + strings.ReplaceAll(item+subjects, "\n", "\n  "), 1},
+		"kind first":                    {"kind: List\n" + begin + item, 0},
+		"JSON without kind, not cut":    {`{"items":[{"kind":"Node","apiVersion":"v1","metadata":{"name":"w"}}]}` + podJSON(t, "p", "u", "w", "0s", "0s", ""), 0},
+		"several documents":             {begin + item + end + "---\n" + begin + item + end, 0},
+		"cut within the items, typed":   {"apiVersion: v1\nitems:\n- metadata: {name: w}\n", 1},
+		"a typed list, kind at the end": {"apiVersion: v1\nitems:\n- metadata: {name: w}\nkind: NodeList\n", 0},
+	} {
+		path, want := write(t, "list.yaml", x.text), ""
+		if x.line > 0 {
+			want = fmt.Sprintf("%s:%d: the input ends in the middle of a list, or the list has no kind; a list in YAML needs one, such as kind: List", path, x.line)
+		}
+		s, got := NewState(), ""
+		if err := s.Load([]string{path}, nil); err != nil {
+			got = err.Error()
+		}
+		if got != want || s.Summary().Malformed != 0 {
+			t.Errorf("%s: %q, want %q; %q", name, got, want, s.Summary().Places)
+		}
+	}
+}
+
+// An object whose type is not clear is an entry that cannot be read. Nothing takes it for an object of a kind that does not matter.
+func TestUnclearType(t *testing.T) {
+	const end = `,"metadata":{"name":"a"},"roleRef":{"kind":"ClusterRole","name":"r"},"subjects":[{"kind":"Group","name":"system:nodes"}]`
+	const binding, version = `"kind":"ClusterRoleBinding"`, `"apiVersion":"rbac.authorization.k8s.io/v1"`
+	two, none := "more than one kind or apiVersion", "the object has no apiVersion"
+	for _, x := range []struct{ object, want string }{
+		{binding + "," + version + end, ""},
+		{binding + "," + version + "," + binding + "," + version + end, ""},
+		{`"kind":"Foo",` + binding + "," + version + end, two},
+		{`"kind":"Foo",` + version + end + "," + binding, two},
+		{binding + "," + version + end + `,"kind":"Foo"`, two},
+		{binding + `,"apiVersion":"v1",` + version + end, two},
+		{binding + "," + version + end + `,"apiVersion":"v1"`, two},
+		{`"kind":"FooList",` + version + end + "," + binding, two},
+		{`"kind":"Pod","apiVersion":"v1"` + end + `,"\u006bind":"Node"`, two},
+		{binding + end, none},
+		{binding + `,"apiVersion":null` + end, none},
+		{`"kind":"Foo"` + end, ""},
+	} {
+		for where, text := range map[string]string{
+			"journal": event(t, "1s", "ADDED", "{"+x.object+"}"), "list": `{"kind":"List","apiVersion":"v1","items":[{` + x.object + "}]}", "objects": "{" + x.object + "}",
+		} {
+			sum := load(t, text+"\n"+podJSON(t, "web-1", "u1", "w1", "1m", "1m", "")).Summary()
+			if got := strings.Join(sum.Places, "\n"); (got == "") != (x.want == "") || !strings.Contains(got, x.want) || sum.Objects["ClusterRoleBinding"]+sum.Skipped["Foo"]+sum.Malformed != 1 {
+				t.Errorf("%s %s: %q, %v, skipped %v", where, x.object, got, sum.Objects, sum.Skipped)
+			}
+		}
+	}
+	s := load(t, `{"kind":"ClusterRoleBindingList","items":[{"metadata":{"name":"a"}}]}`+podJSON(t, "web-1", "u1", "w1", "1m", "1m", ""))
+	if got := strings.Join(s.Summary().Places, "\n"); !strings.HasSuffix(got, none) {
+		t.Errorf("a list without an apiVersion: %q", got)
 	}
 }
 

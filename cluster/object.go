@@ -70,6 +70,7 @@ type readiness struct {
 var (
 	errNotAnObject = errors.New("not a Kubernetes object: it has no kind")
 	errNoName      = errors.New("the object has no metadata.name")
+	errNoVersion   = errors.New("the object has no apiVersion")
 )
 
 // decoder turns the JSON of objects into objects. It is not safe for concurrent use. What it returns shares no memory with the JSON.
@@ -109,7 +110,7 @@ func (d *decoder) intern(s string) string {
 	return s
 }
 
-// typeOf finds kind and apiVersion of an object, which are nearly always its first members.
+// typeOf finds kind and apiVersion of an object, which are nearly always its first members. It reads no further: see typeMember.
 func (d *decoder) typeOf(raw []byte) (kind, apiVersion string, err error) {
 	var key string
 	s := &d.s
@@ -128,6 +129,31 @@ func (d *decoder) typeOf(raw []byte) (kind, apiVersion string, err error) {
 		}
 	}
 	return kind, apiVersion, s.Err()
+}
+
+// typeMember reads a member if it is the kind or apiVersion of an object, and reports whether it is. Of two that differ, nobody knows which one counts: then
+// the object cannot be read.
+func (d *decoder) typeMember(key, kind, group string) bool {
+	if key != "kind" && key != "apiVersion" {
+		return false
+	}
+	if t := d.text(); t != "" && (key == "kind" && t != kind || key == "apiVersion" && groupOf(t) != group) {
+		d.s.Fail("more than one kind or apiVersion")
+	}
+	return true
+}
+
+// otherType goes through an object of a kind that does not matter.
+func (d *decoder) otherType(raw []byte, kind, group string) error {
+	var key string
+	s := &d.s
+	s.Reset(raw)
+	for s.Object(); s.Key(&key); {
+		if !d.typeMember(key, kind, group) {
+			s.Skip()
+		}
+	}
+	return s.Err()
 }
 
 // text reads a string, or null as the empty one.
@@ -257,7 +283,7 @@ func (d *decoder) header(raw []byte, o *object) error {
 					s.Skip()
 				}
 			})
-		case isRole(o.kind) && d.roleMember(key):
+		case isRole(o.kind) && d.roleMember(key), d.typeMember(key, kinds[o.kind].Name, kinds[o.kind].Group):
 		default:
 			s.Skip()
 		}

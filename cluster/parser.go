@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -318,6 +319,10 @@ func (p *parser) decode(kind, apiVersion string, raw []byte) (o object, ok bool,
 	}
 	id, matters := kindByName(group, kind)
 	if !matters {
+		if err := p.d.otherType(raw, kind, group); err != nil || apiVersion == "" && kindNamed(kind) {
+			p.known = true
+			return object{}, false, cmp.Or(err, errNoVersion)
+		}
 		if !strings.HasSuffix(kind, "List") || !p.emptyList(raw) {
 			p.skip(kind)
 		}

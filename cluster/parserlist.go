@@ -37,6 +37,8 @@ var errListDepth = fmt.Errorf("lists are nested more than %d deep", maxListDepth
 
 var errPage = errors.New("only a page of a list, with more to follow (metadata.continue); give the whole list, as kubectl get -A -o json prints it")
 
+var errNoListKind = errors.New("the input ends in the middle of a list, or the list has no kind; a list in YAML needs one, such as kind: List")
+
 // isPage reports whether a list is followed by further pages, by its metadata. Without them, objects that exist would seem not to.
 func (p *parser) isPage(metadata []byte) bool { return p.text(p.member(metadata, "continue")) != "" }
 
@@ -117,7 +119,7 @@ func yamlDocs(text []byte) (docs []yamlDoc, err error) {
 	for len(text) > 0 {
 		part, rest := cutDocument(text)
 		if len(bytes.TrimSpace(part)) > 0 {
-			j, err := yaml.YAMLToJSON(part)
+			j, err := yaml.YAMLToJSONStrict(part)
 			if err != nil {
 				below, cause := yamlCause(err)
 				return nil, &InputError{Line: line + below, Err: fmt.Errorf("document %d is no YAML: %s", doc, cause)}
@@ -134,6 +136,7 @@ func yamlDocs(text []byte) (docs []yamlDoc, err error) {
 // yamlCause is how many lines below the document's first one an error is, and its cause. The library has the line only in the text "yaml: line 5: cause".
 func yamlCause(err error) (below int, cause string) {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	text, _, _ = strings.Cut(strings.TrimPrefix(text, "unmarshal errors:\n  "), "\n") // the first one of them
 	if rest, has := strings.CutPrefix(text, "line "); has {
 		n, cause, is := strings.Cut(rest, ": ")
 		if line, err := strconv.Atoi(n); is && err == nil && line > 0 {
@@ -213,22 +216,17 @@ func (p *parser) listEnd(v *value) (change, bool, error) {
 	if p.isPage(v.fields[fieldMetadata]) {
 		return change{}, false, &InputError{Path: p.path, Line: p.line(v.line), Err: errPage}
 	}
-	kind, _, _ := p.listType(v.fields)
-	list := v.fields
+	if p.doc > 0 && p.text(v.fields[fieldKind]) == "" { // kubectl writes kind after the items, and YAML that is cut off between two lines can still be read
+		return change{}, false, &InputError{Path: p.path, Line: p.line(v.line), Err: errNoListKind}
+	}
+	kind, apiVersion, _ := p.listType(v.fields)
 	if kind != "" || v.fields[fieldKind] != nil {
 		p.usable = true
-	}
-	if list[fieldKind] == nil {
-		list[fieldKind] = []byte(`""`)
-	}
-	if list[fieldAPIVersion] == nil {
-		list[fieldAPIVersion] = []byte(`"v1"`)
 	}
 	held := p.held
 	p.held = nil
 	for _, h := range held {
-		k, a, _ := p.listType(list)
-		c, ok, err := p.single(k, a, h.raw, h.line)
+		c, ok, err := p.single(kind, apiVersion, h.raw, h.line)
 		if errors.Is(err, errAuditLog) {
 			return change{}, false, &InputError{Path: p.path, Line: h.line, Err: err}
 		}

@@ -51,7 +51,9 @@ func (d *decoder) decodePod(raw []byte, o *object) error {
 		case "status":
 			d.podStatus(o)
 		default:
-			s.Skip()
+			if !d.typeMember(key, kinds[kindPod].Name, "") {
+				s.Skip()
+			}
 		}
 	}
 	s.End()

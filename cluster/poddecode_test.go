@@ -83,6 +83,7 @@ func (f filler) fill(v reflect.Value) {
 func (f filler) pod() *corev1.Pod {
 	var p corev1.Pod
 	f.fill(reflect.ValueOf(&p).Elem())
+	p.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
 	for i := range p.Spec.Volumes {
 		if f.IntN(3) > 0 {
 			continue
@@ -140,6 +141,9 @@ func samePod(t *testing.T, raw []byte) {
 	var p corev1.Pod
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &p); err != nil {
 		return
+	}
+	if p.Kind != "" && p.Kind != "Pod" || groupOf(p.APIVersion) != "" {
+		return // no pod
 	}
 	want := nodeauthz.PodOf(&p, claimsOf(&p))
 	o, err := newDecoder().object(kindPod, raw)
