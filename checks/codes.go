@@ -58,6 +58,7 @@ const (
 	CodeOwnUnknown        Code = "own-unknown"
 	CodeGivesRights       Code = "gives-rights"
 	CodeOtherEnded        Code = "other-binding-ended"
+	CodeGaveMore          Code = "binding-gave-more"
 	CodeHarmlessUse       Code = "harmless-use"
 	CodeStayingUse        Code = "staying-binding-use"
 	CodeBindingsUnknown   Code = "bindings-unknown"

@@ -325,9 +325,8 @@ A request of a kubelet that succeeded, such as a watch or a get of a pod that ex
 kubelet's Node.
 
 The report lists requests by bindings that stay, and does not count them. The bindings at the end of the log decide. A request also counts
-if its binding stays or is not about nodes at the end, but was one that goes at the time of the request, for example because its role gave
-more than is documented. This does not apply to a binding that you keep with '--keep'. A request also counts if the log does not name the
-binding, or if the state does not have it.
+if its binding is not about nodes at the end, but was one that goes at the time of the request. The same applies if the log does not name
+the binding, or if the state does not have it.
 
 From Kubernetes 1.32 on, the Node authorizer lets a node read only its own Node and pods. If the API servers have this limit at the end of
 the log, a request that they allowed before without it counts like the others. If they do not have it yet, the report lists such requests:
@@ -360,6 +359,8 @@ The check is unproven in these cases:
 - A kubelet asked for an object that was not there (404), and the state does not cover the minute before: it may have been the node's own.
 - A kubelet listed or watched one object, and the state does not tell whether its node used the object. Such a request from an address that
   the node never had fails the check.
+- A binding that stays allowed such a request at a time when its role gave more than is documented. It does not allow the request at the end
+  of the log, and a binding that goes may. This does not apply to a binding that you keep with '--keep'.
 - Something else allowed such a request, but has ended since: another binding was deleted, or its role gives less. At the end of the state,
   only a binding that goes allows it. The client may have ended with it, or may need the binding from then on.
 - The state does not hold the bindings and roles of the whole window.

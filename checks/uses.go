@@ -68,6 +68,8 @@ func nothingDepends(in *Input) Result {
 			p.list(u.item(CodeStayingUse))
 		case u.Unlimited && !in.Limited:
 			p.list(u.item(CodeNeedsLater))
+		case f == Stays && !u.Ended && !u.Lag && !u.Harmless():
+			p.unproven(u.item(CodeGaveMore)) // it does not give this any more, and one that goes may
 		case u.Ended && !u.Harmless():
 			p.unproven(u.item(CodeOtherEnded)) // the client may have ended with it
 		case u.Unlimited:

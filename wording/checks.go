@@ -150,6 +150,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeAnswerUnknown:     used("%s may need %s: how the request ended is not known"),
 	checks.CodeOwnUnknown:        used("nobody watched pods in the minute before, so %s may need %s"),
 	checks.CodeOtherEnded:        used("what else allowed this has ended, so %s may need %s now"),
+	checks.CodeGaveMore:          used("%s used %s, which stays but gave more at that time"),
 	checks.CodeGivesRights:       used("a client can give rights, or the parameters of admission policies, only if it has them, so %s may need %s"),
 	checks.CodeHarmlessUse:       used("%s used %s and would not notice that it is gone"),
 	checks.CodeStayingUse:        used("%s used %s, which stays"),
