@@ -245,14 +245,29 @@ type actors struct {
 }
 
 // impersonatorsOf are those who may act as nodes, as users named so, or in the group of nodes under any name, by bindings that are not for nodes; of a group
-// somebody.
-func impersonatorsOf(s *cluster.State, all []rbac.BindingInfo, to time.Time) []*user.DefaultInfo {
-	return whoActs(s, all, to, func(acts acting) bool {
-		return acts.as(rbac.SubjectRef{Kind: rbacv1.GroupKind, Name: user.NodesGroup}) || acts("associated-node", "nodes", "", "*") ||
-			slices.ContainsFunc(actable(s, to), func(name string) bool {
-				return acts.as(rbac.SubjectRef{Kind: rbacv1.UserKind, Name: name}) || acts("arbitrary-node", "nodes", "", strings.TrimPrefix(name, nodeid.UserPrefix))
-			})
-	})
+// somebody. Who might do so at some time counts, too: rights are what bindings gave until then.
+func impersonatorsOf(s *cluster.State, all []rbac.BindingInfo, rights []rbac.Right, to time.Time) []*user.DefaultInfo {
+	at := func(all []rbac.BindingInfo, to time.Time) []*user.DefaultInfo {
+		return whoActs(s, all, to, func(acts acting) bool {
+			return acts.as(rbac.SubjectRef{Kind: rbacv1.GroupKind, Name: user.NodesGroup}) || acts("associated-node", "nodes", "", "*") ||
+				slices.ContainsFunc(actable(s, to), func(name string) bool {
+					return acts.as(rbac.SubjectRef{Kind: rbacv1.UserKind, Name: name}) || acts("arbitrary-node", "nodes", "", strings.TrimPrefix(name, nodeid.UserPrefix))
+				})
+		})
+	}
+	out := at(all, to)
+	for i := range rights {
+		r := &rights[i]
+		if r.To.IsZero() || r.To.After(to) || !checks.GivesImpersonation(r.Rules) {
+			continue
+		}
+		for _, who := range at([]rbac.BindingInfo{r.BindingInfo}, r.To.Add(-time.Nanosecond)) {
+			if !slices.ContainsFunc(out, func(o *user.DefaultInfo) bool { return o.Name == who.Name && slices.Equal(o.Groups, who.Groups) }) {
+				out = append(out, who)
+			}
+		}
+	}
+	return out
 }
 
 // actorsOf are those who may act as subjects, who are no nodes, of bindings that go.

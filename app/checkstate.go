@@ -34,7 +34,11 @@ type stateProof struct {
 	Bindings      []rbac.BindingInfo
 	Grown         []checks.Grown
 	// Staying are the bindings that stay in the end, whether they are kept or not.
-	Staying    []stayingBinding
+	Staying []stayingBinding
+	// Beyond are the bindings that the owner keeps, with the times in which they gave what they may not give, and do not give any more.
+	Beyond []stayingBinding
+	// Ended are rights that bindings gave for a part of that time, and that no request shows in use.
+	Ended      []checks.EndedRight
 	SystemNode []rbacv1.PolicyRule
 	// Tokens are the service accounts of pods on nodes that reach beyond their nodes.
 	Tokens *checks.Findings
@@ -92,10 +96,13 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 			}
 		}
 	}
-	p.Impersonators = impersonatorsOf(s, p.Bindings, to)
+	rights := slices.Collect(s.RBAC.RightsDuring(from, to))
+	p.Ended = checks.EndedDuring(rights, to)
+	p.Impersonators = impersonatorsOf(s, p.Bindings, rights, to)
 	p.Actors = actorsOf(s, p.Bindings, p.SystemNode, to)
-	p.Grown = checks.GrownDuring(slices.Collect(s.RBAC.RightsDuring(from, to)), p.SystemNode, setup.Judge.Kept, from, to)
+	p.Grown = checks.GrownDuring(rights, p.SystemNode, setup.Judge.Kept, from, to)
 	p.Staying = stayingOf(s.RBAC, p.Bindings, p.SystemNode, to)
+	p.Beyond = beyondKept(s.RBAC, setup.Judge.Kept, to)
 	p.BindingsKnown = s.RBAC.CoversAll(from, to) && holdsBindings(s.RBAC, p.Bindings, to)
 	p.Seen = s.PodsSeen(time.Time{}, p.To) // requests of before From are judged, too
 	accounts := p.needs(setup.Auth, s.FinishedPods(), s.EndedAtOnce())
@@ -112,7 +119,7 @@ func (p *stateProof) tell(in *checks.Input) {
 	in.Nodes, in.NodesKnown = p.Nodes, p.NodesKnown && covers
 	in.Needs, in.Steady, in.Pods, in.NeedsKnown = p.Needs, p.Steady, p.Pods, p.NeedsKnown && covers
 	in.SystemNode = p.SystemNode
-	in.Grown = p.Grown
+	in.Grown, in.Ended = p.Grown, p.Ended
 	in.Bindings, in.BindingsKnown = p.Bindings, p.BindingsKnown && covers
 	if in.Tokens = p.Tokens; !covers {
 		in.Tokens = nil
@@ -420,13 +427,43 @@ func stayingOf(s *rbac.Store, bindings []rbac.BindingInfo, systemNode []rbacv1.P
 	return out
 }
 
-// mayHaveGone reports whether a binding may have been one that goes at some time from the first to the last of some requests. An API server may learn late of a change.
+// beyondKept are the bindings that are kept, with the times that ended in which they gave more than one that is kept may.
+func beyondKept(s *rbac.Store, kept []rbac.BindingRef, to time.Time) (out []stayingBinding) {
+	for r := range s.RightsDuring(time.Time{}, to) {
+		if r.To.IsZero() || r.To.After(to) || !slices.Contains(kept, r.Binding) || !checks.BeyondKept(&r.BindingInfo) {
+			continue
+		}
+		if n := len(out); n == 0 || out[n-1].Binding != r.Binding {
+			out = append(out, stayingBinding{Binding: r.Binding})
+		}
+		last := &out[len(out)-1]
+		last.Went = append(last.Went, checks.Span{From: r.From, To: r.To})
+	}
+	return out
+}
+
+// mayHaveGone reports whether a binding may have been one that goes at some time from the first to the last of some requests.
 func (p *stateProof) mayHaveGone(b rbac.BindingRef, first, last time.Time) bool {
 	if p == nil {
 		return true
 	}
-	i := slices.IndexFunc(p.Staying, func(x stayingBinding) bool { return x.Binding == b })
-	return i < 0 || slices.ContainsFunc(p.Staying[i].Went, func(x checks.Span) bool {
+	during, is := spansOf(p.Staying, b, first, last)
+	return during || !is
+}
+
+// gaveTooMuch reports whether a binding that is kept may have given more than it may at some time from the first to the last of some requests.
+func (p *stateProof) gaveTooMuch(b rbac.BindingRef, first, last time.Time) bool {
+	if p == nil {
+		return false
+	}
+	during, _ := spansOf(p.Beyond, b, first, last)
+	return during
+}
+
+// spansOf reports whether a binding is one of all, and whether one of its spans has a part in a time. An API server may learn late of a change.
+func spansOf(all []stayingBinding, b rbac.BindingRef, first, last time.Time) (during, is bool) {
+	i := slices.IndexFunc(all, func(x stayingBinding) bool { return x.Binding == b })
+	return i >= 0 && slices.ContainsFunc(all[i].Went, func(x checks.Span) bool {
 		return !last.Before(x.From.Add(-bindingLag)) && (x.To.IsZero() || !first.After(x.To.Add(bindingLag)))
-	})
+	}), i >= 0
 }

@@ -265,6 +265,54 @@ func TestStayingBindingMayHaveGone(t *testing.T) {
 	}
 }
 
+// A kept binding may have given too much while its role was larger. Until the end, no-excess-rights says so.
+func TestKeptBindingGaveTooMuch(t *testing.T) {
+	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	s := rbac.NewStore()
+	give := func(at time.Time, rules ...rbacv1.PolicyRule) {
+		s.SetClusterRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "agents"}, Rules: rules}, at)
+	}
+	give(at, ruleOf("patch", "", "configmaps", ""))
+	s.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "agents"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "agents"}, Subjects: []rbacv1.Subject{{Kind: "Group", Name: "system:nodes"}},
+	}, at)
+	give(at.Add(10*time.Minute), ruleOf("list", "", "services", ""))
+	give(at.Add(30*time.Minute), ruleOf("get", "", "secrets", ""))
+	ref := rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: "agents"}
+	p := &stateProof{Beyond: beyondKept(s, []rbac.BindingRef{ref}, at.Add(time.Hour))}
+	for after, want := range map[time.Duration]bool{time.Minute: true, 10*time.Minute + time.Second: true, 20 * time.Minute: false, 40 * time.Minute: false} {
+		if got := p.gaveTooMuch(ref, at.Add(after), at.Add(after)); got != want {
+			t.Errorf("after %s: %t", after, got)
+		}
+	}
+	if got := beyondKept(s, nil, at.Add(time.Hour)); len(got) > 0 {
+		t.Errorf("a binding that is not kept: %+v", got)
+	}
+}
+
+// Who might act as a node for a part of the window counts: what the policy hides of him may have been done with a node's rights.
+func TestImpersonatorsOfTheWindow(t *testing.T) {
+	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	s := loaded(t, at)
+	s.RBAC.SetClusterRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "acts"}, Rules: []rbacv1.PolicyRule{ruleOf("impersonate", "", "groups", ""), ruleOf("impersonate", "", "users", "")}}, at)
+	s.RBAC.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "acts"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "acts"}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "shop", Name: "jane"}},
+	}, at)
+	s.RBAC.DeleteClusterRoleBinding("acts", at.Add(10*time.Minute))
+	named := func(from, to time.Time) (out []string) {
+		for _, who := range impersonatorsOf(s, slices.Collect(s.RBAC.Bindings(to)), slices.Collect(s.RBAC.RightsDuring(from, to)), to) {
+			out = append(out, who.Name)
+		}
+		return out
+	}
+	if got := named(at, at.Add(time.Hour)); !slices.Contains(got, "system:serviceaccount:shop:jane") {
+		t.Errorf("of the window: %q", got)
+	}
+	if got := named(at.Add(20*time.Minute), at.Add(time.Hour)); slices.Contains(got, "system:serviceaccount:shop:jane") {
+		t.Errorf("of a window that begins later: %q", got)
+	}
+}
+
 // What accounts or everybody may do beyond a node is seen whichever right it is, and no reason against the deletion of the bindings.
 func TestRightsBeyondNodesAreSeen(t *testing.T) {
 	clean := threeHours(t, 47, days.Options{Minor: 36, NoBinding: true})

@@ -26,7 +26,8 @@ func (p *proof) usesOf(k *tally.Key, g *tally.Group, lag lagUses) (out []checks.
 // use is a group of requests that only a binding let through.
 func (p *proof) use(k *tally.Key, g *tally.Group) checks.Use {
 	u := checks.Use{
-		Binding: k.Binding, Went: g.Reason != rules.BindingOfKubeadm && g.Reason != rules.BindingOfProfiles && p.state.mayHaveGone(k.Binding, g.First, g.Last), User: nodeid.UserPrefix + k.Node, Node: k.Node, Client: k.Product, Kubelet: rules.IsKubelet(k.Product, p.kubelets),
+		Binding: k.Binding, Went: g.Reason != rules.BindingOfKubeadm && g.Reason != rules.BindingOfProfiles && p.state.mayHaveGone(k.Binding, g.First, g.Last),
+		TooMuch: p.state.gaveTooMuch(k.Binding, g.First, g.Last), User: nodeid.UserPrefix + k.Node, Node: k.Node, Client: k.Product, Kubelet: rules.IsKubelet(k.Product, p.kubelets),
 		Request: requestKind(k.Verb, k.APIGroup, k.Resource, k.Subresource, k.Name), Object: objectOf(k.Namespace, k.Name),
 		Proxy: k.Subresource == "proxy", Impersonation: g.Reason == rules.ImpersonationGiven,
 		Count: g.Count, First: g.First, Last: g.Last, AuditIDs: g.AuditIDs, Outcome: checks.OutcomeOther,

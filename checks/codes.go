@@ -94,6 +94,7 @@ const (
 	CodeOtherAuthorizer   Code = "other-authorizer"
 	CodeExcessRight       Code = "excess-right"
 	CodeDangerousRight    Code = "dangerous-right"
+	CodeEndedRight        Code = "right-ended"
 	CodeDangerousGroup    Code = "dangerous-group"
 	CodeExcessUse         Code = "excess-use"
 	CodeAccountPower      Code = "account-reaches-beyond-node"

@@ -58,6 +58,9 @@ A named audience does not count as more, because the tokens are those of pods on
 
 What every authenticated user has does not include any right that the check 'tokens-on-node' looks for, such as to read secrets.
 
+In the window, no binding gave nodes, and then took away, a right of which no request shows whether it was used: to reach kubelets
+('nodes/proxy', 'nodes/log'), to get tokens for any audience or for the API server's own, or to have certificates of nodes approved or signed.
+
 If you give '--authorization-mode', it names no authorizer but Node, RBAC and AlwaysDeny. Without it, nodetrail sees another authorizer only
 if this authorizer allows a request in the log (see node-authorizer-on).
 
@@ -160,7 +163,8 @@ Nobody used the credentials of nodes for anything that the Node authorizer does 
 
 ## What proves it
 - Every request of a node that only RBAC allowed was made by a binding that stays, or was harmless. The check nothing-depends says what is
-  harmless. A binding that gave too much at the time of the request does not stay. A request of a kubelet in a race is harmless, too.
+  harmless. A binding that gave too much at the time of the request does not stay, and one that you keep
+  is no reason if it then gave what the check no-excess-rights does not allow. A request of a kubelet in a race is harmless, too.
 - No service account, user or bootstrap group used a right that only a binding that goes gives, or its use was harmless.
 - The verdicts are right: the checks version-known, agreement, state-complete and rules-on passed too.
 

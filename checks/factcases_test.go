@@ -332,6 +332,7 @@ func useCases() []kase {
 		{excess, "it succeeded", use(func(u *Use) { u.Binding.Name = "system:discovery" }), Failed, CodeExcessUse},
 		{excess, "by a binding that stays", use(func(u *Use) { u.Binding = staying }), Passed, CodeStayingUse},
 		{excess, "by a binding that stays, and went", use(func(u *Use) { u.Binding, u.Went = staying, true }), Failed, CodeExcessUse},
+		{excess, "by a binding that is kept, and gave too much", all(use(func(u *Use) { u.Binding, u.TooMuch = staying, true }), func(in *Input) { in.Keep = []rbac.BindingRef{staying} }), Failed, CodeExcessUse},
 		{excess, "by a binding that is kept", all(use(func(u *Use) { u.Binding, u.Went = staying, true }), func(in *Input) { in.Keep = []rbac.BindingRef{staying} }), Passed, CodeStayingUse},
 		{excess, "harmless", answer(OutcomeNotFound, gone), Passed, CodeHarmlessUse},
 		{excess, "a kubelet in a race", use(func(u *Use) { u.Race = true }), Passed, CodeHarmlessUse},
@@ -398,6 +399,11 @@ func bindingCases() []kase {
 	order := func(names string) func(*Input) { return func(in *Input) { in.Modes = []Mode{{"", names}} } }
 	rule := func(verb, group, resource string) []rbacv1.PolicyRule {
 		return []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}}}
+	}
+	ended := func(to ...rbac.SubjectRef) func(*Input) {
+		return func(in *Input) {
+			in.Ended = []EndedRight{{BindingInfo: clusterBinding("agents", "agents", rule("get", "", "nodes/proxy"), to...), Right: "get nodes/proxy"}}
+		}
 	}
 	bindAs := func(name, role string, rules []rbacv1.PolicyRule, subjects ...rbac.SubjectRef) func(*Input) {
 		return func(in *Input) { in.Bindings = append(in.Bindings, clusterBinding(name, role, rules, subjects...)) }
@@ -535,6 +541,9 @@ func bindingCases() []kase {
 		{rights, "what everybody has", bind([]rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/api/v1"}}}, group("system:nodes")), Passed, ""},
 		{rights, "more paths than everybody", bind([]rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/*"}}}, group("system:nodes")), Failed, CodeExcessRight},
 		{rights, "a role that is not there", bind(nil, group("system:nodes")), Passed, ""},
+		{rights, "the proxy of kubelets for some time", ended(group("system:nodes")), Failed, CodeEndedRight},
+		{rights, "the proxy of kubelets for some time, to a group of nodes", all(ended(group("machines")), func(in *Input) { in.NodeGroups = []string{"machines"} }), Failed, CodeEndedRight},
+		{rights, "the proxy of kubelets for some time, to others", ended(group("administrators")), Passed, ""},
 		{rights, "everything to everybody", bind(rule("*", "*", "*"), group("system:authenticated")), Failed, CodeDangerousRight},
 		{rights, "deletions of secrets by everybody", bind(rule("delete", "", "secrets"), group("system:authenticated")), Failed, CodeDangerousRight},
 		{rights, "bootstrap tokens by everybody", bind(rule("create", "", "secrets"), group("system:authenticated")), Failed, CodeDangerousRight},

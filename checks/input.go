@@ -84,6 +84,8 @@ type Input struct {
 	NotInState []rbac.BindingRef
 	// Grown are the bindings whose rights are not what they were all the time.
 	Grown []Grown
+	// Ended are rights that bindings gave for a part of the window, and that no request shows in use.
+	Ended []EndedRight
 	// SystemNode are the rules of the ClusterRole system:node. Where they are nil, those of a binding of it serve.
 	SystemNode []rbacv1.PolicyRule
 	Uses       []Use
@@ -283,6 +285,8 @@ type Use struct {
 	Binding rbac.BindingRef
 	// Went says that the binding, as it was then, was one that goes. What it is in the end says nothing about that.
 	Went bool
+	// TooMuch says that the owner keeps the binding, which then gave more than a binding that is kept may, and gives less now.
+	TooMuch bool `json:",omitzero"`
 	// User is the user, Node the node whose identity it is, if any.
 	User, Node, Client string
 	// Kubelet says that the client calls itself a kubelet.

@@ -471,6 +471,12 @@ func noExcessRights(in *Input) Result {
 			p.list(item)
 		}
 	}
+	for i := range in.Ended {
+		e := &in.Ended[i]
+		if nodes, _ := holds(in, &e.BindingInfo); nodes {
+			p.fail(Item{Code: CodeEndedRight, Object: nameOf(e.Binding), Value: e.Right, From: e.From, To: e.To})
+		}
+	}
 	next := NextTakeRights
 	switch {
 	case stateOf(p.r.Evidence) == Unproven && !in.BindingsKnown:

@@ -109,7 +109,7 @@ func noExcessUse(in *Input) Result {
 		}
 		f, known := fate(u.Binding)
 		switch {
-		case f == Stays && u.stays(in, f, known):
+		case f == Stays && u.stays(in, f, known) && !u.TooMuch:
 			p.list(u.item(CodeStayingUse))
 		case u.Lag:
 			p.list(u.item(CodeLag))

@@ -200,8 +200,11 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeNotLookedAt:     says("this check was not evaluated"),
 	checks.CodeOtherAuthorizer: valued("the authorization mode is %s: another authorizer than Node and RBAC can give nodes any right"),
 	checks.CodeExcessRight:     about("%s gives nodes more than everybody has"),
-	checks.CodeDangerousRight:  about("%s lets a node act beyond its own objects"),
-	checks.CodeDangerousGroup:  about("a node's identity is in the group %s"),
+	checks.CodeEndedRight: func(i *checks.Item) string {
+		return fmt.Sprintf("%s gave nodes %q for some time, and the log does not show whether somebody used it", i.Object, i.Value)
+	},
+	checks.CodeDangerousRight: about("%s lets a node act beyond its own objects"),
+	checks.CodeDangerousGroup: about("a node's identity is in the group %s"),
 	checks.CodeRestrictionBypassed: func(i *checks.Item) string {
 		return strings.TrimSuffix("a write passed that NodeRestriction refuses: "+i.Object, ": ")
 	},
