@@ -188,8 +188,10 @@ func (p *partitions) stored(c *commit) {
 
 // follow passes on a request that stopped being pending after its partition was closed, while the commit held it.
 func (p *partitions) follow(r *request) {
-	if (r.state.isWaiting() || r.state.isJudged()) && r.part.gone != nil {
-		p.passOn(r)
+	if waits := r.state.isWaiting(); (waits || r.state.isJudged()) && r.part.gone != nil {
+		if p.passOn(r); waits && !r.state.isWaiting() {
+			p.sched.queue.sweep() // nobody has its event any more
+		}
 	}
 }
 
