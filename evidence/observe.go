@@ -102,33 +102,33 @@ func (l *Ledger) Observe(ev *audit.Event, o Origin) {
 
 // coming takes in that somebody brings a pod, under whatever name he acts: who drops events of users does so by who they are.
 func (l *Ledger) coming(ev *audit.Event, o Origin) {
-	if refused(ev) || ev.User.Username == serverUser || nodeid.Resembles(ev.User.Username, ev.User.Groups) {
-		return
-	}
-	b := l.book(HourOf(ev.RequestReceived))
-	if b == nil {
+	if ev.User.Username == serverUser || nodeid.Resembles(ev.User.Username, ev.User.Groups) {
 		return
 	}
 	of := ComingMade
 	if ev.ObjectRef.Subresource != "" {
 		of = ComingBound
 	}
-	if s := l.source(b, o.Source); s != nil && s.Came[of].add(partOf(ev.RequestReceived)) {
-		l.touch(&s.mark)
-	}
+	l.byOthers(ev, o, func(s *SourceHour) *Parts { return &s.Came[of] })
 }
 
 // review takes in that somebody asks what another user may do. Programs of the control plane ask about who gets their paths, kubelets about who asks them.
 func (l *Ledger) review(ev *audit.Event, o Origin) {
-	name := ev.User.Username
-	if refused(ev) || o.Kubelet || name == serverUser || strings.HasPrefix(name, nodeid.ComponentPrefix) {
+	if name := ev.User.Username; !o.Kubelet && name != serverUser && !strings.HasPrefix(name, nodeid.ComponentPrefix) {
+		l.byOthers(ev, o, func(s *SourceHour) *Parts { return &s.Reviewed })
+	}
+}
+
+// byOthers enters a request that was not refused in a set of the parts of its hour.
+func (l *Ledger) byOthers(ev *audit.Event, o Origin, in func(*SourceHour) *Parts) {
+	if refused(ev) {
 		return
 	}
 	b := l.book(HourOf(ev.RequestReceived))
 	if b == nil {
 		return
 	}
-	if s := l.source(b, o.Source); s != nil && s.Reviewed.add(partOf(ev.RequestReceived)) {
+	if s := l.source(b, o.Source); s != nil && in(s).add(partOf(ev.RequestReceived)) {
 		l.touch(&s.mark)
 	}
 }
