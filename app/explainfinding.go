@@ -74,10 +74,7 @@ func noted(ex *explain.Explanation, f *sinks.Finding) *explain.Explanation {
 	if f.Count > 1 {
 		when = fmt.Sprintf("%d times, of which this is the latest, since %s", f.Count, f.First.Format(time.RFC3339))
 	}
-	ex.Outcome = &explain.Outcome{Count: f.Count, Succeeded: f.Allowed, Authorized: f.Authorized, Answers: f.Answers}
-	if b := explain.Binding(f.Binding); b.Name != "" {
-		ex.Outcome.Binding = &b
-	}
+	ex.Outcome = explain.OutcomeOf(f.Count, f.Allowed, f.Authorized, f.Answers, explain.Binding(f.Binding))
 	ex.Notes = append([]string{wording.Visible(fmt.Sprintf("Finding %s, %s (%s): %s; %s.", f.ID, f.Rule, f.Severity, f.Message, when))}, ex.Notes...)
 	return ex
 }

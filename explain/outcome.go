@@ -20,6 +20,15 @@ type Outcome struct {
 	Binding *Binding `json:"binding"`
 }
 
+// OutcomeOf returns how the API server answered the requests of a finding. The binding has no name if the finding names none.
+func OutcomeOf(count int64, succeeded, authorized bool, answers []int32, binding Binding) *Outcome {
+	o := &Outcome{Count: count, Succeeded: succeeded, Authorized: authorized, Answers: answers}
+	if binding.Name != "" {
+		o.Binding = &binding
+	}
+	return o
+}
+
 // answer says what the API server did, such as "ALLOWED by RBAC, 200 OK"; it is empty where nothing tells.
 func (o *Outcome) answer() string {
 	refused := slices.Contains(o.Answers, 401) || slices.Contains(o.Answers, 403)

@@ -125,11 +125,11 @@ func (d *data) explain(ctx context.Context, f *found) (*explain.Explanation, str
 	if err != nil {
 		return nil, err.Error()
 	}
-	x.Outcome = &explain.Outcome{Count: f.Count, Succeeded: f.Allowed, Authorized: f.Authorized, Answers: f.Answers}
+	var by explain.Binding
 	if f.Binding != nil {
-		b := explain.Binding(*f.Binding)
-		x.Outcome.Binding = &b
+		by = explain.Binding(*f.Binding)
 	}
+	x.Outcome = explain.OutcomeOf(f.Count, f.Allowed, f.Authorized, f.Answers, by)
 	return x, ""
 }
 
