@@ -57,7 +57,7 @@ func certificateOf(j *pipeline.Judgement) string {
 
 // shortened is enough of a certificate's ID to tell it from others, and empty for other credentials. It shares the memory of the ID.
 func shortened(id string) string {
-	hash, is := strings.CutPrefix(id, "X509SHA256=")
+	hash, is := rules.CertificateHash(id)
 	if !is {
 		return ""
 	}

@@ -105,8 +105,8 @@ func ResourceOfKind(kind Kind) (group, resource string) {
 	return "", ""
 }
 
-// namedAsNode is whether objects of the resource have the name of the node to which they belong.
-func namedAsNode(group, resource, namespace string) bool {
+// NamedAsNode is whether objects of the resource have the name of the node to which they belong.
+func NamedAsNode(group, resource, namespace string) bool {
 	switch resource {
 	case "nodes":
 		return group == ""
@@ -125,7 +125,7 @@ func (a *Authorizer) Relation(node string, attrs authorizer.Attributes, t time.T
 		return Unrelated
 	}
 	group, resource, name := attrs.GetAPIGroup(), attrs.GetResource(), attrs.GetName()
-	kind, byName := kindOfResource(group, resource), namedAsNode(group, resource, attrs.GetNamespace())
+	kind, byName := kindOfResource(group, resource), NamedAsNode(group, resource, attrs.GetNamespace())
 	switch {
 	case name == "":
 		switch attrs.GetVerb() {

@@ -26,7 +26,7 @@ func ofBirth(r *Request) bool {
 	return audit.Signs(r.Event) || !r.IsNode && strings.HasPrefix(r.Event.User.CredentialID, tokenCredential)
 }
 
-// tokenCredential begins the credential IDs of service accounts' tokens, certCredential those of certificates.
+// tokenCredential begins the credential IDs of service accounts' tokens, certCredential those of certificates (k8s.io/apiserver/pkg/authentication/request/x509).
 const (
 	tokenCredential = "JTI="
 	certCredential  = "X509SHA256="
@@ -303,11 +303,6 @@ func (b *birth) see(r *Request, s *Signing) {
 	if r.Time.Before(b.At) {
 		b.At = r.Time
 	}
-	earlier := func(t *time.Time) {
-		if t.IsZero() || r.Time.Before(*t) {
-			*t = r.Time
-		}
-	}
 	sub := r.Event.ObjectRef.Subresource
 	switch {
 	case sub == "" && r.Event.Verb == "create":
@@ -316,9 +311,9 @@ func (b *birth) see(r *Request, s *Signing) {
 			b.User = strings.Clone(name)
 		}
 	case sub == "approval" && s.Approved:
-		earlier(&b.Approved)
+		keepEarlier(&b.Approved, r.Time)
 	case sub == "status" && s.Certificate != "":
-		earlier(&b.Signed)
+		keepEarlier(&b.Signed, r.Time)
 		b.ID = s.Certificate
 	}
 	if id := r.Event.AuditID; id != "" && len(b.Audit) < 5 && !slices.Contains(b.Audit, id) {

@@ -108,18 +108,13 @@ func (m *signingObjects) see(r *Request, s *Signing, whole bool, trusted []strin
 	if o.Last.Before(r.Time) {
 		o.Last = r.Time
 	}
-	earlier := func(t *time.Time) {
-		if t.IsZero() || r.Time.Before(*t) {
-			*t = r.Time
-		}
-	}
 	known := approvesNodes(by) || sub == "approval" && slices.Contains(trusted, by)
 	if s.Cut {
-		earlier(&o.Cut)
+		keepEarlier(&o.Cut, r.Time)
 	}
 	if sub == "status" && approvesNodes(by) && (s.Cut || s.Certificate != "") {
-		if earlier(&o.Signed); s.Cut {
-			earlier(&o.Hidden)
+		if keepEarlier(&o.Signed, r.Time); s.Cut {
+			keepEarlier(&o.Hidden, r.Time)
 		}
 	}
 	if whole && (creates || known) {
@@ -136,6 +131,13 @@ func (m *signingObjects) see(r *Request, s *Signing, whole bool, trusted []strin
 		o.approval(&a)
 	}
 	return o
+}
+
+// keepEarlier has t the earlier of two times, of which zero is none.
+func keepEarlier(t *time.Time, other time.Time) {
+	if t.IsZero() || other.Before(*t) {
+		*t = other
+	}
 }
 
 // content enters what was asked for.

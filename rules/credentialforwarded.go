@@ -7,16 +7,13 @@ import (
 	"github.com/nodetrail/nodetrail/codes"
 )
 
-// x509Credential begins the ID of a credential that is a client certificate (k8s.io/apiserver/pkg/authentication/request/x509).
-const x509Credential = "X509SHA256="
-
 // forwarded says that a request came with a node's client certificate and with a header in which proxies say for whom they forward, which kubelets do not
 // send: X-Forwarded-For or X-Real-Ip. A proxy that reads HTTP cannot pass a client certificate on. One that authenticates its clients itself names them in
 // headers of its own, and the request has no such certificate; before Kubernetes 1.32 none has. API servers forward requests to each other, and pass the ID on:
 // they name no address but that of the connection they had.
 func forwarded(r *Request, s State, f *Finding) bool {
 	ips := r.Event.SourceIPs
-	if len(ips) < 2 || !strings.HasPrefix(r.Event.User.CredentialID, x509Credential) || byServer(r, s) {
+	if len(ips) < 2 || !strings.HasPrefix(r.Event.User.CredentialID, certCredential) || byServer(r, s) {
 		return false
 	}
 	address, home := ips[0], ips[len(ips)-1]

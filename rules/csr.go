@@ -157,6 +157,9 @@ func signingOf(ev *audit.Event) (Signing, bool) {
 	return s, true
 }
 
+// CertificateHash is the hash in the ID of a credential that is a certificate; is is false for others.
+func CertificateHash(id string) (hash string, is bool) { return strings.CutPrefix(id, certCredential) }
+
 // DryRun reports whether the request changes nothing by its own wish.
 func DryRun(ev *audit.Event) bool {
 	_, query, is := strings.Cut(ev.RequestURI, "?")

@@ -118,7 +118,7 @@ func writeOf(r *Request, s State) (foreign bool, word clockWord) {
 		name = r.Event.ObjectRef.Name // on create, from the body
 	}
 	switch {
-	case namedAsNodes(a.APIGroup, a.Resource, a.Namespace):
+	case nodeauthz.NamedAsNode(a.APIGroup, a.Resource, a.Namespace):
 		return name != "" && name != r.Node || a.Verb == "deletecollection", notClock
 	case a.APIGroup == "" && a.Resource == "pods" && name != "" && (a.Verb != "create" || a.Subresource == "eviction"):
 		if s != nil && onOtherNode(r, s, name) {

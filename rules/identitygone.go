@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
+	"github.com/nodetrail/nodetrail/nodeauthz"
 )
 
 // ofGoneNode reports whether the request is one that a kubelet makes whose Node was deleted: it names no node but its own, and gets nothing but what each
@@ -86,10 +87,7 @@ func fromItsMachine(r *Request, s State) bool {
 		return false
 	}
 	had := s.NodeAddresses(r.Node)
-	return len(had) == 0 || slices.ContainsFunc(had, func(text string) bool {
-		a, is := audit.PlainAddress(text)
-		return is && a == from
-	})
+	return len(had) == 0 || hasAddress(had, from.String())
 }
 
 // renewsGone reports whether a machine whose Node was deleted got a new certificate of its own, so that the identity stays in use.
@@ -107,7 +105,7 @@ func namesNodes(r *Request) (own, other bool) {
 	see := func(name string) {
 		own, other = own || name == r.Node, other || name != r.Node
 	}
-	ofName := namedAsNodes(a.APIGroup, a.Resource, a.Namespace)
+	ofName := nodeauthz.NamedAsNode(a.APIGroup, a.Resource, a.Namespace)
 	if name := r.Event.ObjectRef.Name; ofName && a.Name == "" && name != "" {
 		see(name) // that of the body
 	}
@@ -127,23 +125,10 @@ func namesNodes(r *Request) (own, other bool) {
 	return own, other || a.FieldSelectorParsingErr != nil
 }
 
-// namedAsNodes reports whether objects of a resource have the names of nodes.
-func namedAsNodes(group, resource, namespace string) bool {
-	switch resource {
-	case "nodes":
-		return group == ""
-	case "csinodes":
-		return group == "storage.k8s.io"
-	case "leases":
-		return group == "coordination.k8s.io" && namespace == "kube-node-lease"
-	}
-	return false
-}
-
 // ofNodes reports whether what is asked for is of nodes by its name, or by the field spec.nodeName.
 func ofNodes(r *Request) bool {
 	a := r.Attrs
-	return namedAsNodes(a.APIGroup, a.Resource, a.Namespace) || slices.Contains([]string{
+	return nodeauthz.NamedAsNode(a.APIGroup, a.Resource, a.Namespace) || slices.Contains([]string{
 		"/pods", "resource.k8s.io/resourceslices", "certificates.k8s.io/podcertificaterequests",
 	}, a.APIGroup+"/"+a.Resource)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -117,7 +116,7 @@ func appendWho(b []byte, r *Request, signs bool) []byte {
 		b = appendString(b, address)
 	}
 	var sum [32]byte
-	if id, is := strings.CutPrefix(ev.User.CredentialID, certCredential); is && isHex(id) {
+	if id, is := CertificateHash(ev.User.CredentialID); is && isHex(id) {
 		_, _ = hex.Decode(sum[:], []byte(id)) // it is hexadecimal
 		flags |= obsHash
 		b = append(b, sum[:]...)
