@@ -258,7 +258,7 @@ func impersonatorsOf(s *cluster.State, all []rbac.BindingInfo, rights []rbac.Rig
 	out := at(all, to)
 	for i := range rights {
 		r := &rights[i]
-		if r.To.IsZero() || r.To.After(to) || !checks.GivesImpersonation(r.Rules) {
+		if !r.Ended(to) || !checks.GivesImpersonation(r.Rules) {
 			continue
 		}
 		for _, who := range at([]rbac.BindingInfo{r.BindingInfo}, r.To.Add(-time.Nanosecond)) {

@@ -101,12 +101,11 @@ func newStateProof(setup *judging.Setup, from, to time.Time) *stateProof {
 	p.Impersonators = impersonatorsOf(s, p.Bindings, rights, to)
 	p.Actors = actorsOf(s, p.Bindings, p.SystemNode, to)
 	p.Grown = checks.GrownDuring(rights, p.SystemNode, setup.Judge.Kept, from, to)
-	p.Staying = stayingOf(s.RBAC, p.Bindings, p.SystemNode, to)
-	p.Beyond = beyondKept(s.RBAC, setup.Judge.Kept, to)
+	p.Staying, p.Beyond = gaveMore(s.RBAC, p.Bindings, p.SystemNode, setup.Judge.Kept, to)
 	p.BindingsKnown = s.RBAC.CoversAll(from, to) && holdsBindings(s.RBAC, p.Bindings, to)
 	p.Seen = s.PodsSeen(time.Time{}, p.To) // requests of before From are judged, too
 	accounts := p.needs(setup.Auth, s.FinishedPods(), s.EndedAtOnce())
-	p.tokens(s.RBAC, accounts)
+	p.tokens(s.RBAC, rights, accounts)
 	return p
 }
 
@@ -347,7 +346,7 @@ type accountOnNodes struct {
 // tokens are the accounts with rights that reach beyond a node, at any time of the window: a kubelet may make their tokens. An account is one item for each binding.
 // Of two rights that do so together the account need not have had both at one time: a certificate request waits for its approval. What everybody had counts only
 // if it ended in the window: the check no-excess-rights looks at what everybody has in the end.
-func (p *stateProof) tokens(s *rbac.Store, accounts []accountOnNodes) {
+func (p *stateProof) tokens(s *rbac.Store, rights []rbac.Right, accounts []accountOnNodes) {
 	p.Tokens = &checks.Findings{Looked: int64(len(accounts))}
 	if !p.NeedsKnown || !s.CoversAll(p.From, p.To) {
 		p.Tokens.Doubt(checks.Item{Code: checks.CodeBindingsUnknown})
@@ -369,12 +368,13 @@ func (p *stateProof) tokens(s *rbac.Store, accounts []accountOnNodes) {
 		a := &accounts[x.account]
 		p.Tokens.Wrong = append(p.Tokens.Wrong, checks.Item{
 			Code: checks.CodeAccountPower, Node: a.node, Request: power, Object: objectOf(a.account.Namespace, a.account.Name),
-			Value: nameOfBinding(x.binding), Count: a.nodes,
+			Value: checks.NameOf(x.binding), Count: a.nodes,
 		})
 	}
 	everybody, requests := false, make([]bool, len(accounts)) // who may request certificates
 	var approved []pair
-	for r := range s.RightsDuring(p.From, p.To) {
+	for i := range rights {
+		r := &rights[i]
 		var powers checks.Powers
 		asked := false
 		for _, subject := range r.Subjects {
@@ -383,9 +383,9 @@ func (p *stateProof) tokens(s *rbac.Store, accounts []accountOnNodes) {
 				powers, asked = checks.PowersOf(&r.BindingInfo), true
 			}
 			everybody = everybody || subject.Authenticated() && powers.Requests
-			if power := powers.OfEverybody(); all && power != "" && !r.To.IsZero() && !r.To.After(p.To) {
+			if power := powers.OfEverybody(); all && power != "" && r.Ended(p.To) {
 				p.Tokens.Wrong = append(p.Tokens.Wrong, checks.Item{
-					Code: checks.CodeEverybodyPower, Request: power, Object: subject.Name, Value: nameOfBinding(r.Binding), From: later(r.From, p.From), To: r.To,
+					Code: checks.CodeEverybodyPower, Request: power, Object: subject.Name, Value: checks.NameOf(r.Binding), From: later(r.From, p.From), To: r.To,
 				})
 			}
 			for _, i := range found {
@@ -408,38 +408,29 @@ func (p *stateProof) tokens(s *rbac.Store, accounts []accountOnNodes) {
 	})
 }
 
-func nameOfBinding(b rbac.BindingRef) string { return b.Kind + " " + objectOf(b.Namespace, b.Name) }
-
-// stayingOf are the bindings of the end that stay, whether they are kept or not.
-func stayingOf(s *rbac.Store, bindings []rbac.BindingInfo, systemNode []rbacv1.PolicyRule, to time.Time) (out []stayingBinding) {
+// gaveMore returns the bindings of the end that stay, whether they are kept or not, with the times in which they would have gone; and those that are kept, with
+// the times that ended in which they gave more than one that is kept may.
+func gaveMore(s *rbac.Store, bindings []rbac.BindingInfo, systemNode []rbacv1.PolicyRule, kept []rbac.BindingRef, to time.Time) (staying, beyond []stayingBinding) {
 	fate, places := checks.Fates(systemNode, nil), map[rbac.BindingRef]int{}
 	for i := range bindings {
 		if fate(&bindings[i]) == checks.Stays {
-			places[bindings[i].Binding] = len(out)
-			out = append(out, stayingBinding{Binding: bindings[i].Binding})
+			places[bindings[i].Binding] = len(staying)
+			staying = append(staying, stayingBinding{Binding: bindings[i].Binding})
 		}
 	}
+	for _, ref := range kept {
+		beyond = append(beyond, stayingBinding{Binding: ref})
+	}
 	for r := range s.RightsDuring(time.Time{}, to) {
+		span := checks.Span{From: r.From, To: r.To}
 		if at, is := places[r.Binding]; is && fate(&r.BindingInfo) == checks.Goes {
-			out[at].Went = append(out[at].Went, checks.Span{From: r.From, To: r.To})
+			staying[at].Went = append(staying[at].Went, span)
+		}
+		if at := slices.Index(kept, r.Binding); at >= 0 && r.Ended(to) && checks.BeyondKept(&r.BindingInfo) {
+			beyond[at].Went = append(beyond[at].Went, span)
 		}
 	}
-	return out
-}
-
-// beyondKept are the bindings that are kept, with the times that ended in which they gave more than one that is kept may.
-func beyondKept(s *rbac.Store, kept []rbac.BindingRef, to time.Time) (out []stayingBinding) {
-	for r := range s.RightsDuring(time.Time{}, to) {
-		if r.To.IsZero() || r.To.After(to) || !slices.Contains(kept, r.Binding) || !checks.BeyondKept(&r.BindingInfo) {
-			continue
-		}
-		if n := len(out); n == 0 || out[n-1].Binding != r.Binding {
-			out = append(out, stayingBinding{Binding: r.Binding})
-		}
-		last := &out[len(out)-1]
-		last.Went = append(last.Went, checks.Span{From: r.From, To: r.To})
-	}
-	return out
+	return staying, beyond
 }
 
 // mayHaveGone reports whether a binding may have been one that goes at some time from the first to the last of some requests.

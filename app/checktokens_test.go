@@ -246,7 +246,8 @@ func TestStayingBindingMayHaveGone(t *testing.T) {
 	grow(at, documented, ruleOf("patch", "", "configmaps", ""))
 	grow(at.Add(10*time.Minute), documented)
 	end := at.Add(time.Hour)
-	p := &stateProof{Staying: stayingOf(s, slices.Collect(s.Bindings(end)), nil, end)}
+	p := &stateProof{}
+	p.Staying, _ = gaveMore(s, slices.Collect(s.Bindings(end)), nil, nil, end)
 	ref := rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: namespace, Name: name}
 	for _, c := range []struct {
 		first, last time.Duration
@@ -279,13 +280,14 @@ func TestKeptBindingGaveTooMuch(t *testing.T) {
 	give(at.Add(10*time.Minute), ruleOf("list", "", "services", ""))
 	give(at.Add(30*time.Minute), ruleOf("get", "", "secrets", ""))
 	ref := rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: "agents"}
-	p := &stateProof{Beyond: beyondKept(s, []rbac.BindingRef{ref}, at.Add(time.Hour))}
+	p := &stateProof{}
+	_, p.Beyond = gaveMore(s, nil, nil, []rbac.BindingRef{ref}, at.Add(time.Hour))
 	for after, want := range map[time.Duration]bool{time.Minute: true, 10*time.Minute + time.Second: true, 20 * time.Minute: false, 40 * time.Minute: false} {
 		if got := p.gaveTooMuch(ref, at.Add(after), at.Add(after)); got != want {
 			t.Errorf("after %s: %t", after, got)
 		}
 	}
-	if got := beyondKept(s, nil, at.Add(time.Hour)); len(got) > 0 {
+	if _, got := gaveMore(s, nil, nil, nil, at.Add(time.Hour)); len(got) > 0 {
 		t.Errorf("a binding that is not kept: %+v", got)
 	}
 }

@@ -238,6 +238,11 @@ func givesAudiencesOnly(given map[atom]bool) bool {
 	return len(given) > 0
 }
 
+// requestVerbs are the verbs of requests for resources. Admission and servers ask about others.
+func requestVerbs() []string {
+	return []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+}
+
 // aside reports whether the right, as it is written, is one that no request shows in use.
 func (a atom) aside() bool {
 	_, sub, _ := strings.Cut(a.resource, "/")
@@ -250,7 +255,7 @@ func (a atom) aside() bool {
 		return true
 	}
 	return a.verb != "*" && !strings.HasPrefix(a.verb, "impersonate") &&
-		!slices.Contains([]string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, a.verb)
+		!slices.Contains(requestVerbs(), a.verb)
 }
 
 // cluster reports whether the right is to something of nodes, certificate requests or signers, which are in no namespace.

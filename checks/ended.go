@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nodetrail/nodetrail/rbac"
@@ -18,7 +19,7 @@ type EndedRight struct {
 func EndedDuring(rights []rbac.Right, to time.Time) (out []EndedRight) {
 	for i := range rights {
 		r := &rights[i]
-		if r.To.IsZero() || r.To.After(to) {
+		if !r.Ended(to) {
 			continue
 		}
 		if right := unshown(&r.BindingInfo); right != "" {
@@ -30,10 +31,7 @@ func EndedDuring(rights []rbac.Right, to time.Time) (out []EndedRight) {
 
 // unshown is the first dangerous right of a binding that no request shows in use; "" if there is none. An audience of tokens by its name is none.
 func unshown(b *rbac.BindingInfo) string {
-	rights := []atom{approval(), {verb: "approve", group: certificatesGroup, resource: signers}, {verb: "sign", group: certificatesGroup, resource: signers}, {verb: verbAudience, resource: "*"}}
-	for _, verb := range []string{"get", "create", "update", "patch", "delete"} {
-		rights = append(rights, atom{verb: verb, resource: "nodes/proxy"})
-	}
+	rights := slices.DeleteFunc(dangers(), func(a atom) bool { return !a.aside() })
 	given := atomsOf(b.Rules)
 	inForce(b, given)
 	if right, is := firstGiven(given, append(rights, atom{verb: "get", resource: "nodes/log"})); is {
@@ -46,9 +44,4 @@ func unshown(b *rbac.BindingInfo) string {
 		}
 	}
 	return least
-}
-
-// BeyondKept reports whether a binding gives what no-excess-rights refuses to one that is kept.
-func BeyondKept(b *rbac.BindingInfo) bool {
-	return dangerous(atomsOf(b.Rules)) || PowersOf(b).Right != "" || (&Input{}).ofAnother(b)
 }

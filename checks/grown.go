@@ -27,7 +27,7 @@ func GrownDuring(rights []rbac.Right, systemNode []rbacv1.PolicyRule, keep []rba
 	node := atomsOf(systemNode)
 	stays := map[rbac.BindingRef]bool{} // in the end, whatever it gave before
 	for i := range rights {
-		if r := &rights[i]; r.To.IsZero() || r.To.After(to) {
+		if r := &rights[i]; !r.Ended(to) {
 			fate, _ := fateOf(&r.BindingInfo, node, keep)
 			stays[r.Binding] = fate == Stays
 		}
@@ -36,7 +36,7 @@ func GrownDuring(rights []rbac.Right, systemNode []rbacv1.PolicyRule, keep []rba
 	for i := range rights {
 		r := &rights[i]
 		fate, _ := fateOf(&r.BindingInfo, node, nil)
-		given[i] = givenRight{Right: r, goes: fate == Goes && !stays[r.Binding], lasts: r.To.IsZero() || r.To.After(to)}
+		given[i] = givenRight{Right: r, goes: fate == Goes && !stays[r.Binding], lasts: !r.Ended(to)}
 		given[i].changed = r.From.After(from) && !r.From.After(to) || !given[i].lasts
 	}
 	groups := endedGroups(given)

@@ -235,7 +235,8 @@ func stays() []staying {
 	}
 }
 
-func nameOf(b rbac.BindingRef) string {
+// NameOf names a binding as items do, such as "RoleBinding shop/readers".
+func NameOf(b rbac.BindingRef) string {
 	if b.Namespace != "" {
 		return b.Kind + " " + b.Namespace + "/" + b.Name
 	}
@@ -255,7 +256,7 @@ func Staying(all []Result) func(rbac.BindingRef) Code {
 			}
 		}
 	}
-	return func(ref rbac.BindingRef) Code { return stays[nameOf(ref)] }
+	return func(ref rbac.BindingRef) Code { return stays[NameOf(ref)] }
 }
 
 const nameInventoried = "bindings-inventoried"
@@ -267,7 +268,7 @@ func bindingsInventoried(in *Input) Result {
 		p.unproven(Item{Code: CodeBindingsUnknown})
 		for _, b := range Inventory(in.Bindings, systemNode, in.Keep) {
 			if b.Why == WhyKeep { // which the report asks for
-				p.list(Item{Code: CodeBindingStays, Object: nameOf(b.Binding), Value: string(b.Why)})
+				p.list(Item{Code: CodeBindingStays, Object: NameOf(b.Binding), Value: string(b.Why)})
 			}
 		}
 		return p.done(NextGiveBindings)
@@ -284,26 +285,26 @@ func bindingsInventoried(in *Input) Result {
 	asked := askedOf(in, &w, systemNode)
 	codes := map[Fate]Code{Goes: CodeBindingGoes, Stays: CodeBindingStays, Empty: CodeBindingEmpty}
 	for _, b := range Inventory(in.Bindings, systemNode, in.Keep) {
-		p.list(Item{Code: codes[b.Fate], Object: nameOf(b.Binding), Value: string(b.Why)})
+		p.list(Item{Code: codes[b.Fate], Object: NameOf(b.Binding), Value: string(b.Why)})
 		if b.Fate == Goes && !in.OthersJudged && slices.ContainsFunc(b.Subjects, func(s rbac.SubjectRef) bool { return !s.ForNodes() }) {
-			p.unproven(Item{Code: CodeUsesUnjudged, Object: nameOf(b.Binding)})
+			p.unproven(Item{Code: CodeUsesUnjudged, Object: NameOf(b.Binding)})
 		}
 		for _, s := range b.Subjects {
 			if b.Fate == Goes && slices.Contains(in.Silent, s) {
-				p.unproven(Item{Code: CodeAccountSilent, Object: nameOf(b.Binding), Value: strings.TrimPrefix(s.Namespace+"/"+s.Name, "/")})
+				p.unproven(Item{Code: CodeAccountSilent, Object: NameOf(b.Binding), Value: strings.TrimPrefix(s.Namespace+"/"+s.Name, "/")})
 			}
 		}
 		if right := asideOnly(in.Bindings, fate, &b, asked); right != "" {
-			p.unproven(Item{Code: CodeRightUnseen, Object: nameOf(b.Binding), Value: right})
+			p.unproven(Item{Code: CodeRightUnseen, Object: NameOf(b.Binding), Value: right})
 		}
 		if forJoining(in.Bindings, fate, &b) && !w.joined(in) {
-			p.unproven(Item{Code: CodeNobodyJoined, Object: nameOf(b.Binding)})
+			p.unproven(Item{Code: CodeNobodyJoined, Object: NameOf(b.Binding)})
 		}
 	}
 	for _, g := range in.Grown {
 		matters := g.Group == "" || !in.NodeGroupsKnown || slices.Contains(in.NodeGroups, g.Group)
 		if f, _ := fate(g.Binding); f == Goes && matters && g.Since.After(w.from) {
-			p.unproven(Item{Code: CodeBindingGrown, Object: nameOf(g.Binding), From: w.from, To: g.Since})
+			p.unproven(Item{Code: CodeBindingGrown, Object: NameOf(g.Binding), From: w.from, To: g.Since})
 		}
 	}
 	told := map[rbac.BindingRef]bool{}
@@ -311,13 +312,13 @@ func bindingsInventoried(in *Input) Result {
 		if ref := in.Uses[i].Binding; ref != (rbac.BindingRef{}) && !known[ref] && !told[ref] {
 			told[ref] = true
 			p.count(1, 0)
-			p.unproven(Item{Code: CodeBindingNotInState, Object: nameOf(ref), AuditIDs: in.Uses[i].AuditIDs})
+			p.unproven(Item{Code: CodeBindingNotInState, Object: NameOf(ref), AuditIDs: in.Uses[i].AuditIDs})
 		}
 	}
 	for _, ref := range in.NotInState {
 		if !told[ref] {
 			p.count(1, 0)
-			p.unproven(Item{Code: CodeBindingNotInState, Object: nameOf(ref)})
+			p.unproven(Item{Code: CodeBindingNotInState, Object: NameOf(ref)})
 		}
 	}
 	if in.UnjudgedUses > 0 {
@@ -457,10 +458,10 @@ func noExcessRights(in *Input) Result {
 		given := atomsOf(b.Rules)
 		excess := maps.Clone(given)
 		maps.DeleteFunc(excess, func(a atom, _ bool) bool { return a.audience() })
-		item := Item{Object: nameOf(b.Binding), Value: b.Role.Name}
+		item := Item{Object: NameOf(b.Binding), Value: b.Role.Name}
 		fate, why := fateOf(b, systemNode, in.Keep)
 		switch {
-		case dangerous(given), (all || why == WhyKeep) && PowersOf(b).Right != "", why == WhyKeep && in.ofAnother(b):
+		case dangerous(given), all && PowersOf(b).Right != "", why == WhyKeep && in.beyondKept(b):
 			item.Code = CodeDangerousRight
 			p.fail(item)
 		case nodes && fate != Stays && beyond(excess, everybody):
@@ -474,7 +475,7 @@ func noExcessRights(in *Input) Result {
 	for i := range in.Ended {
 		e := &in.Ended[i]
 		if nodes, _ := holds(in, &e.BindingInfo); nodes {
-			p.fail(Item{Code: CodeEndedRight, Object: nameOf(e.Binding), Value: e.Right, From: e.From, To: e.To})
+			p.fail(Item{Code: CodeEndedRight, Object: NameOf(e.Binding), Value: e.Right, From: e.From, To: e.To})
 		}
 	}
 	next := NextTakeRights

@@ -44,7 +44,7 @@ func (in *Input) ofAnother(b *rbac.BindingInfo) bool {
 		for _, k := range kinds {
 			switch {
 			case x.url != "" || base != "*" && base != k.resource || x.group != "*" && x.group != k.group:
-			case !slices.Contains([]string{"*", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, x.verb): // admission asks about it
+			case x.verb != "*" && !slices.Contains(requestVerbs(), x.verb): // admission asks about it
 			case k.creates && sub == "" && x.verb == "create", k.cluster && !everywhere, x.name != "" && !k.one:
 			case k.resource == leases && (!everywhere && b.Binding.Namespace != nodeLeases || x.name != "" && !in.isNode(x.name)):
 			default:
@@ -53,6 +53,14 @@ func (in *Input) ofAnother(b *rbac.BindingInfo) bool {
 		}
 	}
 	return false
+}
+
+// BeyondKept reports whether a binding gives what no-excess-rights refuses to one that is kept, if any name is that of a node.
+func BeyondKept(b *rbac.BindingInfo) bool { return (&Input{}).beyondKept(b) }
+
+// beyondKept reports whether a binding gives what one that is kept may not give.
+func (in *Input) beyondKept(b *rbac.BindingInfo) bool {
+	return dangerous(atomsOf(b.Rules)) || PowersOf(b).Right != "" || in.ofAnother(b)
 }
 
 // isNode reports whether the name is that of a node, or may be.

@@ -21,7 +21,7 @@ import (
 // imagePullSecrets often are.
 func powers() []atom {
 	out := slices.DeleteFunc(dangers(), func(a atom) bool { return a == approval() })
-	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
+	for _, verb := range requestVerbs() {
 		out = append(out, atom{verb: verb, resource: "secrets"})
 	}
 	for _, resource := range []string{"serviceaccounts/token", "bindings", "pods/binding", "pods/eviction"} {

@@ -23,7 +23,7 @@ func fates(in *Input) func(rbac.BindingRef) (Fate, bool) {
 
 func (u *Use) item(code Code) Item {
 	return Item{
-		Code: code, Node: u.Node, Request: u.Request, From: u.First, To: u.Last, Object: u.Object, Client: u.Client, Value: nameOf(u.Binding),
+		Code: code, Node: u.Node, Request: u.Request, From: u.First, To: u.Last, Object: u.Object, Client: u.Client, Value: NameOf(u.Binding),
 		AuditIDs: u.AuditIDs, Count: u.Count,
 	}
 }

@@ -13,6 +13,9 @@ type Right struct {
 	From, To time.Time
 }
 
+// Ended reports whether it had ended by t.
+func (r *Right) Ended(t time.Time) bool { return !r.To.IsZero() && !r.To.After(t) }
+
 // RightsDuring returns what bindings gave at some instant from `from` to `to`, both included, in the order of Bindings and then of time: a Right for
 // each version of the binding with each version of its role. A zero time bounds nothing. Bindings whose role does not exist give nothing.
 func (s *Store) RightsDuring(from, to time.Time) iter.Seq[Right] {
