@@ -117,30 +117,41 @@ func withRequest(all []string, name string) []string {
 }
 
 // changes are the hours that changed since the last call, to be stored with the requests that were judged meanwhile, under the name of the book.
-func (b *birthBook) changes(name string) (out []tally.Remembered) {
-	for h := range b.fresh {
-		if value, err := json.Marshal(b.hours[h]); err == nil { // no type of it can fail
-			out = append(out, tally.Remembered{Kind: rememberedBirths, Key: strconv.Itoa(int(h)) + " " + name, Value: value})
+func (b *birthBook) changes(name string) []tally.Remembered {
+	return freshHours(b.fresh, b.hours, rememberedBirths, name)
+}
+
+// freshHours are the hours of a book that changed, to be stored under its name. They are fresh no more.
+func freshHours[H any](fresh map[evidence.Hour]bool, hours map[evidence.Hour]*H, kind, name string) (out []tally.Remembered) {
+	for h := range fresh {
+		if value, err := json.Marshal(hours[h]); err == nil { // no type of it can fail
+			out = append(out, tally.Remembered{Kind: kind, Key: strconv.Itoa(int(h)) + " " + name, Value: value})
 		}
 	}
-	clear(b.fresh)
+	clear(fresh)
 	return out
+}
+
+// storedHour reads an hour that freshHours made; false if it is none. Earlier versions of nodetrail stored some without a name.
+func storedHour[H any](r *tally.Remembered) (h evidence.Hour, one H, is bool) {
+	hour, _, _ := strings.Cut(r.Key, " ")
+	n, err := strconv.Atoi(hour)
+	is = err == nil && json.Unmarshal(r.Value, &one) == nil
+	return evidence.Hour(n), one, is
 }
 
 // birthsOf are the books that were stored, as one.
 func birthsOf(stored []tally.Remembered) *birthBook {
 	b := newBirthBook()
 	for i := range stored {
-		hour, _, _ := strings.Cut(stored[i].Key, " ")
-		h, err := strconv.Atoi(hour)
-		var one birthHour
-		if err != nil || json.Unmarshal(stored[i].Value, &one) != nil {
+		h, one, is := storedHour[birthHour](&stored[i])
+		if !is {
 			continue
 		}
-		x := b.hours[evidence.Hour(h)]
+		x := b.hours[h]
 		if x == nil {
 			x = &birthHour{}
-			b.hours[evidence.Hour(h)] = x
+			b.hours[h] = x
 		}
 		x.Read, x.Unread, x.Nodes = x.Read+one.Read, x.Unread+one.Unread, append(x.Nodes, one.Nodes...)
 		x.Approved, x.Signed = append(x.Approved, one.Approved...), append(x.Signed, one.Signed...)

@@ -1,10 +1,7 @@
 package app
 
 import (
-	"encoding/json"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nodetrail/nodetrail/checks"
@@ -36,27 +33,19 @@ func newRestrictionBook() *restrictionBook {
 const rememberedRestriction = "node-restriction"
 
 // changes are the hours that changed since the last call, to be stored with the requests that were judged meanwhile, under the name of the book.
-func (b *restrictionBook) changes(name string) (out []tally.Remembered) {
-	for h := range b.fresh {
-		if value, err := json.Marshal(b.refused[h]); err == nil { // no type of it can fail
-			out = append(out, tally.Remembered{Kind: rememberedRestriction, Key: strconv.Itoa(int(h)) + " " + name, Value: value})
-		}
-	}
-	clear(b.fresh)
-	return out
+func (b *restrictionBook) changes(name string) []tally.Remembered {
+	return freshHours(b.fresh, b.refused, rememberedRestriction, name)
 }
 
-// restrictionOf are the books that were stored, as one. Earlier versions of nodetrail stored hours without a name.
+// restrictionOf are the books that were stored, as one.
 func restrictionOf(stored []tally.Remembered) *restrictionBook {
 	b := newRestrictionBook()
 	for i := range stored {
-		hour, _, _ := strings.Cut(stored[i].Key, " ")
-		h, err := strconv.Atoi(hour)
-		var one restrictionHour
-		if err != nil || json.Unmarshal(stored[i].Value, &one) != nil {
+		h, one, is := storedHour[restrictionHour](&stored[i])
+		if !is {
 			continue
 		}
-		x := b.hour(evidence.Hour(h))
+		x := b.hour(h)
 		for _, slot := range one.Slots {
 			x.add(slot)
 		}
