@@ -297,16 +297,16 @@ func (d *Decoder) object(start int, lists, envelopes bool) {
 // take counts the event that was decoded, and gives it to emit if it is needed. It is false, and reports the event, if nothing can need it only because its
 // user is missing.
 func (d *Decoder) take(start int) bool {
-	if !Needed(&d.ev, d.Want) {
-		if d.ev.User.Username == "" && lostUser(&d.ev) {
-			d.report(start, "event has no user")
-			return false
-		}
-		d.run.counts.Read++
+	needed := Needed(&d.ev, d.Want)
+	if !needed && d.ev.User.Username == "" && lostUser(&d.ev) {
+		d.report(start, "event has no user")
+		return false
+	}
+	d.run.counts.Read++
+	if !needed {
 		d.run.counts.Skipped++
 		return true
 	}
-	d.run.counts.Read++
 	d.ev.Line = d.lineOf(start)
 	if d.run.inside {
 		d.ev.realBodies()

@@ -129,11 +129,11 @@ func kindOf(head []byte) filekind.Kind {
 	}
 }
 
-// hasEvents is whether a beginning has audit events. The API server's own log has audit IDs, too.
+// hasEvents is whether the beginning of what kindOf takes for an audit log has audit events. The API server's own log has audit IDs, too.
 func hasEvents(head []byte) bool {
 	switch filekind.Of(head, false) {
 	case filekind.AuditLog, filekind.OwnLog, filekind.Unknown: // an envelope may look like the log of another program
-		return kindOf(head) == filekind.AuditLog && (bytes.Contains(head, []byte(`requestURI"`)) || bytes.Contains(head, []byte(`requestURI\`)))
+		return bytes.Contains(head, []byte(`requestURI"`)) || bytes.Contains(head, []byte(`requestURI\`))
 	}
 	return false
 }
@@ -254,7 +254,8 @@ func (in *Input) look() error {
 	defer closeReader()
 	head := make([]byte, headBytes)
 	n, _ := io.ReadFull(r, head)
-	in.kind, in.events = kindOf(head[:n]), hasEvents(head[:n])
+	in.kind = kindOf(head[:n])
+	in.events = in.kind == filekind.AuditLog && hasEvents(head[:n])
 	in.first = firstTimeIn(head[:n])
 	if audit.IsDocument(head[:n]) && timeIn(head[:n], bytes.LastIndex).Before(in.first) {
 		in.first, in.newest = time.Time{}, in.first
