@@ -297,6 +297,22 @@ func TestPowersOverOtherNodes(t *testing.T) {
 	}
 }
 
+// An API server with --enable-logs-handler shows the logs of its machine below this path. A rule without an asterisk at its end is of one path.
+func TestPowerOverLogs(t *testing.T) {
+	for _, c := range []struct {
+		verb, url string
+		power     bool
+	}{
+		{"get", "/logs/", true}, {"get", "/logs/*", true}, {"get", "/logs*", true}, {"get", "/l*", true}, {"*", "/logs/*", true}, {"get", "*", true},
+		{"get", "/metrics", false}, {"get", "/healthz/*", false}, {"get", "/log", false}, {"post", "/logs/*", false},
+	} {
+		b := clusterBinding("x", "x", []rbacv1.PolicyRule{{Verbs: []string{c.verb}, NonResourceURLs: []string{c.url}}})
+		if got := PowersOf(&b).Right; (got != "") != c.power {
+			t.Errorf("%s %s: power %q, want one: %t", c.verb, c.url, got, c.power)
+		}
+	}
+}
+
 // A binding stays because it is kept whether all bindings are known or not, and no other does.
 func TestKept(t *testing.T) {
 	getAll := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
