@@ -112,6 +112,9 @@ func Start(tb testing.TB, opt Options) *Cluster {
 	tb.Cleanup(func() {
 		for _, b := range c.brokers {
 			b.kill()
+			if tb.Failed() {
+				tb.Logf("the last that broker %d wrote:\n%s", b.id, b.log.Last(8000))
+			}
 		}
 	})
 	for i := range c.brokers {
