@@ -87,7 +87,7 @@ func (b *birthBook) node(j *pipeline.Judgement) {
 		return
 	}
 	is := ev.Verb == "get" || ev.Verb == "patch" || ev.Verb == "update"
-	if !is || sub != "" && sub != "status" || ev.User.Username != nodeid.UserPrefix+name || slices.Contains(served, id) || served == nil && len(b.serving) >= evidence.MaxNodes || rules.DryRun(ev) {
+	if !is || sub != "" && sub != "status" || ev.User.Username != nodeid.UserPrefix+name || slices.Contains(served, id) || served == nil && len(b.serving) >= evidence.MaxNodes {
 		return
 	}
 	b.serving[strings.Clone(name)] = append(served[max(0, len(served)-maxServing+1):], strings.Clone(id))

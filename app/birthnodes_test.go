@@ -72,6 +72,7 @@ func TestBirthOfNode(t *testing.T) {
 		}},
 		{"an old one", 30, false, func() { issued(-290, "1", false, true); made(30, node, "1", true) }},
 		{"made twice, once with another", 30, false, func() { issued(29, "1", false, true); made(30, node, "1", false); made(30, node, "2", false) }},
+		{"made twice, first with another", 30, false, func() { issued(29, "1", false, true); made(30, node, "2", false); made(30, node, "1", false) }},
 		{"made with another long before", 30, true, func() { made(-100, node, "2", false); issued(29, "1", false, true); made(30, node, "1", false) }},
 		{"no certificate is known", 30, true, func() { issued(29, "1", false, true) }},
 		{"no certificate is known, requested by itself", 30, false, func() { renewed(29, "1", "0") }},
@@ -155,6 +156,10 @@ func TestBirthBookMade(t *testing.T) {
 		{"after it was not found", 1, false, func() { add(own, "get", "", 404, nil); add(own, "create", "", http.StatusCreated, nil) }},
 		{"after it was watched", 1, false, func() { add(own, "watch", "", 200, nil); add(own, "create", "", http.StatusCreated, nil) }},
 		{"after the node wrote its status", 1, true, func() { add(own, "patch", "status", 200, nil); add(own, "create", "", http.StatusCreated, nil) }},
+		{"after a dry run, which says as much as a read", 1, true, func() {
+			add(own, "patch", "status", 200, func(e *audit.Event) { e.RequestURI = "/api/v1/nodes/a/status?dryRun=All" })
+			add(own, "create", "", http.StatusCreated, nil)
+		}},
 	} {
 		b = newBirthBook()
 		c.play()
