@@ -177,3 +177,69 @@ func TestNodeMadeUnknown(t *testing.T) {
 		}
 	}
 }
+
+// A node that is gone again is stored in its place, and of two places with one node the later one counts.
+func TestGoneNodesKeepTheirPlaces(t *testing.T) {
+	g := newGoneNodes()
+	leaves := func(name string, step int64) {
+		g.leaves(&birthNode{name: name, dwelling: dwelling{Home: "10.0.0." + strconv.FormatInt(step, 10)}}, step)
+	}
+	leaves("a", 1)
+	leaves("b", 2)
+	g.changes(nil)
+	leaves("b", 3)
+	stored := g.changes(nil)
+	if len(stored) != 1 || stored[0].Key != "1" || g.all["b"].Home != "10.0.0.3" {
+		t.Fatalf("%+v", stored)
+	}
+	newer, older := stored[0], Remembered{Kind: rememberedGone, Key: "7", Value: []byte(`{"n":"b","g":2,"h":"10.0.0.2"}`)}
+	for _, order := range [][]Remembered{{newer, older}, {older, newer}} {
+		again := newGoneNodes()
+		for i := range order {
+			if err := again.restore(&order[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if b := again.all["b"]; b == nil || b.Home != "10.0.0.3" || b.slot != 1 || len(again.slots.used) != 1 {
+			t.Errorf("%+v, %v", b, again.slots.used)
+		}
+	}
+}
+
+// A machine has addresses of both families if anything shows that it, or any machine, has both.
+func TestOtherFamily(t *testing.T) {
+	const home, other = "10.0.0.1", "fd00::1"
+	for _, c := range []struct {
+		name    string
+		address string
+		want    bool
+		play    func(d *birthDetector, m *made)
+	}{
+		{"of no node", other, true, func(*birthDetector, *made) {}},
+		{"the same family", "10.9.9.9", false, func(*birthDetector, *made) {}},
+		{"the same family, written otherwise", "::ffff:10.9.9.9", false, func(*birthDetector, *made) {}},
+		{"no address", "gateway", false, func(*birthDetector, *made) {}},
+		{"a loopback address", "::1", false, func(*birthDetector, *made) {}},
+		{"another node comes from one", other, false, func(d *birthDetector, _ *made) { d.nodes["b"] = &birthNode{dwelling: dwelling{Home: "fd00::2"}} }},
+		{"another node came from one", other, false, func(d *birthDetector, _ *made) { d.nodes["b"] = &birthNode{dwelling: dwelling{Was: "fd00::2"}} }},
+		{"another node comes from one of the first family", other, true, func(d *birthDetector, _ *made) { d.nodes["b"] = &birthNode{dwelling: dwelling{Home: "10.0.0.2"}} }},
+		{"the node is there", other, false, func(_ *birthDetector, m *made) { m.node.Home = "fd00::3" }},
+		{"the node was there", other, false, func(_ *birthDetector, m *made) { m.node.Was = "fd00::3" }},
+		{"its certificate is there", other, false, func(_ *birthDetector, m *made) { m.h.Home = "fd00::3" }},
+		{"its certificate was there", other, false, func(_ *birthDetector, m *made) { m.h.Was = "fd00::3" }},
+		{"several nodes come from the address", other, false, func(d *birthDetector, _ *made) { d.owners.add(other, &addressOwner{name: "b", other: "c"}) }},
+		{"several nodes come from home", other, false, func(d *birthDetector, _ *made) { d.owners.add(home, &addressOwner{name: "a", other: "c"}) }},
+		{"several nodes came from home, later", other, true, func(d *birthDetector, _ *made) {
+			d.owners.add(home, &addressOwner{name: "a", other: "c", later: stepOf(at(3600))})
+		}},
+	} {
+		d := newBirthDetector(DetectorOptions{}).(*birthDetector)
+		n := &birthNode{name: "a"}
+		d.nodes["a"] = n
+		m := &made{node: n, h: &holder{}, address: c.address, at: at(0)}
+		c.play(d, m)
+		if got := d.otherFamily(m, home, nil); got != c.want {
+			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		}
+	}
+}
