@@ -22,7 +22,7 @@ import (
 )
 
 // anyName is a name that no policy has.
-const anyName = "nodetrail-example"
+const anyName = coverage.AnyName
 
 // hidden asks the audit policy for what it keeps out of the log: of the requests of nodes, those that its rules name and any other, with the groups that
 // nodes have and that its rules name, and of those of everybody whom the state lets act as a node or who may be in their group, and of others to whom a binding that goes gives something. An API server evaluates its policy before it looks whom somebody acts as.
@@ -56,12 +56,17 @@ func (p *proof) hidden(in *checks.Input) {
 			in.Policy.Hidden = append(in.Policy.Hidden, x)
 		}
 	}
+	// What a node asks for as somebody else, it may ask for by a binding alone.
+	harmlessOf := p.harmless
+	if nodesAct(in) {
+		harmlessOf = func(string) coverage.Harmless { return nothingHarmless() }
+	}
 	users, groups := p.policy.Subjects()
 	for _, more := range append([][]string{nil}, p.nodeGroups.named(groups)...) {
-		note(p.policy.Hides(nodeUser(anyName, more...), p.harmless(anyName)), strings.Join(more, ", "))
+		note(p.policy.Hides(nodeUser(anyName, more...), harmlessOf(anyName)), strings.Join(more, ", "))
 		for _, name := range users {
 			if node, is := strings.CutPrefix(name, nodeid.UserPrefix); is {
-				note(p.policy.Hides(nodeUser(node, more...), p.harmless(node)), name)
+				note(p.policy.Hides(nodeUser(node, more...), harmlessOf(node)), name)
 			}
 		}
 	}
@@ -69,7 +74,9 @@ func (p *proof) hidden(in *checks.Input) {
 		note(coverage.Hidden{TooMany: true}, "")
 	}
 	for _, who := range p.state.impersonators() {
-		note(p.policy.HidesAsNode(who, p.harmless(anyName)), subjectOf(who))
+		for _, like := range p.like(who, in.Bindings) {
+			note(p.policy.HidesAsNode(like, p.harmless(anyName)), subjectOf(like))
+		}
 	}
 	for _, b := range checks.Inventory(in.Bindings, in.SystemNode, in.Keep) {
 		if b.Fate != checks.Goes {
@@ -77,7 +84,7 @@ func (p *proof) hidden(in *checks.Input) {
 		}
 		harmless := notGiven(b.Rules)
 		if checks.GivesImpersonation(b.Rules) {
-			harmless = coverage.Harmless{Key: "by impersonation", Is: func(authorizer.Attributes) bool { return false }}
+			harmless = nothingHarmless()
 		}
 		for _, s := range b.Subjects {
 			if s.ForNodes() {
@@ -88,10 +95,24 @@ func (p *proof) hidden(in *checks.Input) {
 			}
 			p.hiddenOf(s, harmless, note)
 			for _, who := range p.state.actorsAs(s) {
-				p.hiddenOfUser(who, subjectOf(who), harmless, note)
+				for _, like := range p.like(who, in.Bindings) {
+					p.hiddenOfUser(like, subjectOf(like), harmless, note)
+				}
 			}
 		}
 	}
+}
+
+// like are those whom the policy may tell apart among those who may act as others. Of a group that may do everything it is one member: an administrator needs to
+// act as nobody, and policies that leave out some user are many.
+func (p *proof) like(who *user.DefaultInfo, all []rbac.BindingInfo) []*user.DefaultInfo {
+	if who.Name == anyName && slices.ContainsFunc(all, func(b rbac.BindingInfo) bool {
+		return b.Binding.Kind == rbac.KindClusterRoleBinding && checks.GivesEverything(b.Rules) &&
+			slices.ContainsFunc(b.Subjects, func(s rbac.SubjectRef) bool { return s.Kind == rbacv1.GroupKind && s.Name == who.Groups[0] })
+	}) {
+		return []*user.DefaultInfo{who}
+	}
+	return p.policy.Like(who, false)
 }
 
 // hiddenCode says how a request is hidden of which the policy loses that.
@@ -108,22 +129,8 @@ func hiddenCode(lost codes.Code) checks.Code {
 // hiddenOf asks the policy for what it hides of what is given to a subject of a binding that goes. A user can be in any group that the policy names, and of
 // a group anybody can be a member.
 func (p *proof) hiddenOf(s rbac.SubjectRef, harmless coverage.Harmless, note func(coverage.Hidden, string)) {
-	ask := func(name string, groups ...string) {
-		p.hiddenOfUser(&user.DefaultInfo{Name: name, Groups: groups}, s.Name, harmless, note)
-	}
-	who := somebody(s)
-	ask(who.Name, who.Groups...)
-	if s.Kind == rbacv1.ServiceAccountKind {
-		return
-	}
-	users, groups := p.policy.Subjects()
-	for _, g := range groups {
-		ask(who.Name, append(slices.Clone(who.Groups), g)...)
-	}
-	if s.Kind == rbacv1.GroupKind {
-		for _, name := range users {
-			ask(name, who.Groups...)
-		}
+	for _, who := range p.policy.Like(somebody(s), true) {
+		p.hiddenOfUser(who, s.Name, harmless, note)
 	}
 }
 
@@ -142,16 +149,19 @@ func (p *proof) members(s rbac.SubjectRef) []*user.DefaultInfo {
 	if s.Kind != rbacv1.GroupKind {
 		return []*user.DefaultInfo{who}
 	}
-	own := func(name string) bool { return strings.HasPrefix(name, "system:") }
-	users, groups := p.policy.Subjects()
-	var out []*user.DefaultInfo
-	for _, name := range slices.DeleteFunc(users, own) {
-		out = append(out, &user.DefaultInfo{Name: name, Groups: who.Groups})
-	}
-	for _, g := range slices.DeleteFunc(groups, own) {
-		out = append(out, &user.DefaultInfo{Name: who.Name, Groups: append([]string{g}, who.Groups...)})
-	}
-	return out
+	return p.policy.Like(who, false)[1:]
+}
+
+// nothingHarmless is of requests that need a binding, whatever they are for.
+func nothingHarmless() coverage.Harmless {
+	return coverage.Harmless{Key: "by impersonation", Is: func(authorizer.Attributes) bool { return false }}
+}
+
+// nodesAct reports whether a binding that goes lets nodes act as others.
+func nodesAct(in *checks.Input) bool {
+	return slices.ContainsFunc(checks.Inventory(in.Bindings, in.SystemNode, in.Keep), func(b checks.Inventoried) bool {
+		return b.Fate == checks.Goes && checks.GivesImpersonation(b.Rules) && slices.ContainsFunc(b.Subjects, rbac.SubjectRef.ForNodes)
+	})
 }
 
 // notGiven says which requests rules do not give.

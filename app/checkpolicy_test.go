@@ -35,9 +35,12 @@ func TestPolicyHidesMembersThatAreNoNodes(t *testing.T) {
 	}
 	const none, nodes = "- {level: None, users: ['%']}\n", "- {level: Metadata, userGroups: ['system:nodes']}\n"
 	hides := func(user string) string { return strings.ReplaceAll(none, "%", user) }
-	acts := func(group string) []*days.Entry {
-		return grant("acts", "User", "ci-bot", mayActAs("users", "ci"), mayActAs("groups", group))
+	actsBy := func(kind, name, group string) []*days.Entry {
+		return grant("acts", kind, name, mayActAs("users", "ci"), mayActAs("groups", group))
 	}
+	acts := func(group string) []*days.Entry { return actsBy("User", "ci-bot", group) }
+	const noServices = "- {level: None, userGroups: ['system:nodes'], verbs: [get], resources: [{group: '', resources: [services]}]}\n"
+	everything := map[string]any{"verbs": []string{"*"}, "apiGroups": []string{"*"}, "resources": []string{"*"}}
 	for _, c := range []struct {
 		name, rules string
 		options     days.Options
@@ -53,6 +56,14 @@ func TestPolicyHidesMembersThatAreNoNodes(t *testing.T) {
 		{name: "who is in another group, too", rules: "- {level: None, userGroups: ['example:agents']}\n", want: checks.Unproven},
 		{name: "who may act as one of the group", rules: nodes + hides("ci-bot"), more: acts("system:nodes"), want: checks.Unproven},
 		{name: "who may act as one of another group", rules: nodes + hides("ci-bot"), more: acts("example:agents"), want: checks.Passed},
+		{name: "whom a rule names with another group", rules: "- {level: None, users: [cni-agent], userGroups: ['example:agents']}\n", want: checks.Unproven},
+		{name: "who may act so as a member of a group", rules: nodes + hides("ci-bot"), more: actsBy("Group", "example:ci", "system:nodes"), want: checks.Unproven},
+		{name: "an account that may act so as all of its namespace", rules: nodes + hides("system:serviceaccount:ops:deployer"), more: actsBy("Group", "system:serviceaccounts:ops", "system:nodes"), want: checks.Unproven},
+		{name: "an account of another namespace", rules: nodes + hides("system:serviceaccount:ops:deployer"), more: actsBy("Group", "system:serviceaccounts:dev", "system:nodes"), want: checks.Passed},
+		{name: "a user who is no account of the namespace", rules: nodes + hides("ci-bot"), more: actsBy("Group", "system:serviceaccounts:dev", "system:nodes"), want: checks.Passed},
+		{name: "a user who may be an administrator", rules: nodes + hides("ci-bot"), more: grant("everything", "Group", "example:admins", everything), want: checks.Passed},
+		{name: "what any node may do", rules: noServices, want: checks.Passed},
+		{name: "what a node may do as somebody else", rules: noServices, more: grant("acts", "Group", "system:nodes", mayActAs("users", "jane")), want: checks.Unproven},
 		{name: "a user named as a node", rules: nodes + hides("system:node:w9"), more: grant("system:node", "User", "system:node:w9"), want: checks.Unproven},
 		{name: "a user named as a node to whom nothing is bound", rules: nodes + hides("system:node:w9"), want: checks.Passed},
 	} {

@@ -109,7 +109,7 @@ rights, which reach beyond that node:
 - to change workloads, also with a HorizontalPodAutoscaler, or to delete workloads that are made again;
 - to change or delete nodes, to write PersistentVolumes, or to change ServiceAccounts;
 - to read the logs of nodes ('nodes/log'), or of API servers (path '/logs/');
-- to taint devices ('devicetaintrules');
+- to offer or taint devices ('resourceslices', 'devicetaintrules');
 - to create or change RuntimeClasses and CSIDrivers;
 - to create VolumeAttachments;
 - to approve certificates;

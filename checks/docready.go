@@ -115,7 +115,10 @@ the policy logs all of these requests:
 - requests of nodes: of each node that the policy names, and of any other node, with all groups that nodes have in the log. What every node
   may do without a binding, in this version and in the newest, does not count;
 - requests of those who may act as nodes by RBAC, or as a user in the group 'system:nodes' under any name: the requests that kubelets and
-  programs with their credentials make;
+  programs with their credentials make. Of a group, a rule may name its members, by a user name or by another group. Names that begin with
+  'system:' do not count, except for service accounts of the group. Neither do members of a group that may do everything: an administrator
+  needs no node's rights;
+- if a binding that goes lets nodes act as others: all requests of nodes, since the policy is evaluated for the node;
 - if a binding that goes is for 'system:nodes': the same requests of users in this group whose names are no node's, if a rule names the user
   or another group. Names that begin with 'system:' do not count: Kubernetes' own users have bindings of their own;
 - requests of other subjects of bindings that go: what those bindings give them.

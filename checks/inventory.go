@@ -225,6 +225,8 @@ func stays() []staying {
 			binding: cluster("eks:node-bootstrapper"), role: "eks:node-bootstrapper", why: WhyProvider,
 			rules: []rbacv1.PolicyRule{rule(certificates, requests, nil, "create"), rule(certificates, requests+"/selfnodeserver", nil, "create")},
 		},
+		// GKE and cluster/gce of Kubernetes have a role of this name in place of the API server's.
+		{binding: cluster("gce:beta:kubelet-certificate-rotation"), role: "gce:beta:kubelet-certificate-rotation", rules: []rbacv1.PolicyRule{rule(certificates, requests+"/selfnodeclient", nil, "create")}, why: WhyProvider},
 		// k0s makes this for its workers, and since 1.31 one for each minor (pkg/component/controller/workerconfig/reconciler.go of github.com/k0sproject/k0s).
 		{binding: local(k0sProfiles), role: k0sProfiles, rules: profiles, why: WhyK0s, names: "worker-config-"},
 		{binding: local(k0sProfiles + "-1."), prefix: true, rules: profiles, why: WhyK0s, names: "worker-config-"},

@@ -113,6 +113,8 @@ func TestInventory(t *testing.T) {
 		"its name with another role": {clusterBinding("kubeadm:node-autoapprove-certificate-rotation", "cluster-admin", csr("*"), group("system:nodes")), Goes, WhySubject},
 		"EKS": {clusterBinding("eks:node-bootstrapper", "eks:node-bootstrapper", csr("certificatesigningrequests/selfnodeserver"),
 			group("system:bootstrappers"), group("system:nodes")), Stays, WhyProvider},
+		"GKE's rotation":              {clusterBinding("gce:beta:kubelet-certificate-rotation", "gce:beta:kubelet-certificate-rotation", csr("certificatesigningrequests/selfnodeclient"), group("system:nodes")), Stays, WhyProvider},
+		"GKE's rotation with more":    {clusterBinding("gce:beta:kubelet-certificate-rotation", "gce:beta:kubelet-certificate-rotation", csr("certificatesigningrequests/nodeclient"), group("system:nodes")), Goes, WhyRulesChanged},
 		"k0s's profiles":              {workers(k0s, k0s, profile(reading, "worker-config-default-1.36", "worker-config-x-1.36")), Stays, WhyK0s},
 		"of one minor":                {workers(k0s+"-1.36", k0s+"-1.36", profile(reading, "worker-config-default-1.36")), Stays, WhyK0s},
 		"k0s's, without its role":     {workers(k0s, k0s, nil), Stays, WhyK0s},
@@ -284,7 +286,7 @@ func TestPowersOverOtherNodes(t *testing.T) {
 	for _, a := range []atom{
 		{verb: "delete", group: "apps", resource: "replicasets"}, {verb: "deletecollection", group: "apps", resource: "replicasets"},
 		{verb: "delete", group: "apps", resource: "deployments"}, {verb: "delete", group: "apps", resource: "statefulsets"}, {verb: "delete", resource: "replicationcontrollers"},
-		{verb: "create", group: "resource.k8s.io", resource: "devicetaintrules"}, {verb: "get", resource: "nodes/log"},
+		{verb: "create", group: "resource.k8s.io", resource: "devicetaintrules"}, {verb: "patch", group: "resource.k8s.io", resource: "resourceslices"}, {verb: "get", resource: "nodes/log"},
 		{verb: "update", resource: "pods/status"}, {verb: "patch", resource: "pods/status"},
 		{verb: "create", group: "certificates.k8s.io", resource: "podcertificaterequests"}, {verb: "create", group: "storage.k8s.io", resource: "volumeattachments"},
 		{verb: "create", group: "node.k8s.io", resource: "runtimeclasses"}, {verb: "patch", group: "node.k8s.io", resource: "runtimeclasses"},

@@ -47,7 +47,7 @@ func powers() []atom {
 			{access, "roles"}, {access, "rolebindings"}, {access, "clusterroles"}, {access, "clusterrolebindings"},
 			{"admissionregistration.k8s.io", "mutatingwebhookconfigurations"}, {"admissionregistration.k8s.io", "validatingwebhookconfigurations"},
 			{"admissionregistration.k8s.io", "mutatingadmissionpolicies"}, {"admissionregistration.k8s.io", "mutatingadmissionpolicybindings"},
-			{"apiregistration.k8s.io", "apiservices"}, {"resource.k8s.io", "devicetaintrules"}, // NoExecute evicts
+			{"apiregistration.k8s.io", "apiservices"}, {"resource.k8s.io", "devicetaintrules"}, {"resource.k8s.io", "resourceslices"}, // a taint of a device evicts, and devices bring pods
 			{"node.k8s.io", "runtimeclasses"}, // scheduling.nodeSelector is that of pods (plugin/pkg/admission/runtimeclass)
 			{"storage.k8s.io", "csidrivers"},  // tokenRequests are audiences that nodes may ask for (plugin/pkg/admission/noderestriction)
 		} {

@@ -29,7 +29,7 @@ const (
 // Every request that nodes make is put to the API server's own evaluation of policies, as some node and as each node that the policy
 // names, in some namespace, in kube-system, and in each namespace that the policy names.
 func (p *Policy) Gaps(o PolicyOptions) []codes.Gap {
-	names, spaces := p.named()
+	names, spaces, _ := p.named()
 	nodes := []user.Info{nodeUser(anyNode)}
 	for _, n := range names {
 		nodes = append(nodes, nodeUser(n))

@@ -137,7 +137,7 @@ func (p *Policy) lacks(c *lacking, n *need) {
 	met := false
 	namespaces := []string{anyNamespace}
 	if !n.some {
-		_, named := p.named()
+		_, named, _ := p.named()
 		namespaces = append(append(namespaces, systemNamespace), named...)
 	}
 	versions := p.versions()
@@ -205,8 +205,7 @@ func (p *Policy) LogsReviews() bool {
 
 // logs reports whether each request of the question is in the log with its decision once it has ended, whoever of the users makes it.
 func (p *Policy) logs(q question, who []user.Info) bool {
-	_, named := p.named()
-	all := true
+	_, named, all := p.named()
 	ask([]question{q}, who, append([]string{anyNamespace, systemNamespace}, named...), func(a *asked) {
 		_, lost := p.decided(&a.attrs)
 		all = all && !always(lost)

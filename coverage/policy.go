@@ -189,26 +189,48 @@ func (p *Policy) Subjects() (users, groups []string) {
 	return users, groups
 }
 
-// named returns the node users that rules name, and the namespaces; both in the order of the file, bounded.
-func (p *Policy) named() (users, namespaces []string) {
-	const most = 20
-	add := func(list []string, s string) []string {
-		if len(list) < most && !slices.Contains(list, s) {
-			return append(list, s)
-		}
-		return list
-	}
+const (
+	// mostNamed is how many users and namespaces are asked about, whether rules tell them apart or not.
+	mostNamed = 20
+	// maxApart bounds the namespaces that rules tell apart.
+	maxApart = 1000
+)
+
+// named returns the node users that rules name, mostNamed at most, and the namespaces: beyond mostNamed those that other rules name than each before. It is not all if
+// there are more than maxApart. Both are in the order of the file.
+func (p *Policy) named() (users, namespaces []string, all bool) {
+	var order []string
+	in := map[string][]int{}
 	for i := range p.rules {
 		for _, u := range p.rules[i].Users {
-			if strings.HasPrefix(u, nodeid.UserPrefix) {
-				users = add(users, u)
+			if strings.HasPrefix(u, nodeid.UserPrefix) && len(users) < mostNamed && !slices.Contains(users, u) {
+				users = append(users, u)
 			}
 		}
 		for _, ns := range p.rules[i].Namespaces {
-			if ns != "" {
-				namespaces = add(namespaces, ns)
+			if ns == "" {
+				continue
+			}
+			of := in[ns]
+			if of == nil {
+				order = append(order, ns)
+			}
+			if len(of) == 0 || of[len(of)-1] != i {
+				in[ns] = append(of, i)
 			}
 		}
 	}
-	return users, namespaces
+	apart := map[string]bool{}
+	for _, ns := range order {
+		rules := fmt.Sprint(in[ns])
+		if len(namespaces) >= mostNamed && apart[rules] {
+			continue
+		}
+		if len(namespaces) >= maxApart {
+			return users, namespaces, false
+		}
+		apart[rules] = true
+		namespaces = append(namespaces, ns)
+	}
+	return users, namespaces, true
 }

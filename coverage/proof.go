@@ -128,7 +128,8 @@ func (b *hidesBook) put(k hidesKey, h Hidden) {
 func (p *Policy) HidesAsNode(who user.Info, harmless Harmless) Hidden {
 	var out Hidden
 	var seldom rare
-	_, spaces := p.named()
+	_, spaces, all := p.named()
+	out.TooMany = !all
 	seen := map[HiddenRequest]bool{}
 	ask(nodeQuestions(), []user.Info{who}, append([]string{anyNamespace, systemNamespace}, spaces...), func(a *asked) {
 		rule, lost := p.decidedInSome(&a.attrs)
