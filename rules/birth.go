@@ -132,7 +132,8 @@ use. The rule flags these cases:
 - A Node is made with a certificate that comes from another address than the one from which it renewed the Lease before, as after the Node
   was deleted (medium). A certificate that the node asked for itself counts as the ones before it. Renewals from another address count once
   they came at a kubelet's rate in four minutes, twice in each, from nowhere else. Renewals of a time without a Node never count. The key of
-  a certificate stays on its machine: somebody has copied it, or the machine has another address.
+  a certificate stays on its machine: somebody has copied it, or the machine has another address. An address is that of a gateway, and no
+  finding, if several nodes come from there and the kubelet of another node lives there, but not if that is the machine of that one node.
 - A node changes to a certificate that no request in the log asked for, while requests in the log asked for others (low).
 - A token of a service account that one node got is used from the address of another node (high). It is low for requests that only create
   a TokenReview or a review of oneself: a service to which a pod logs in, such as Vault, may authenticate with the token of the pod. An

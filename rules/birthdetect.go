@@ -521,12 +521,16 @@ func (d *birthDetector) firstUses(now int64, found func(*Detection)) {
 // apart reports whether two addresses are of two machines: they differ, are of one family, and neither is a loopback's or one through which several nodes had come by the end of
 // the step.
 func (d *birthDetector) apart(a, b string, step int64) bool {
+	x, y, apart := twoAddresses(a, b)
+	return apart && x.Is4() == y.Is4() && !d.shared(a, step) && !d.shared(b, step)
+}
+
+// twoAddresses returns two addresses, and whether both are known, differ, and are no loopback ones.
+func twoAddresses(a, b string) (x, y netip.Addr, apart bool) {
 	x, err := netip.ParseAddr(a)
 	y, wrong := netip.ParseAddr(b)
-	if err != nil || wrong != nil || x.Unmap() == y.Unmap() || x.Unmap().Is4() != y.Unmap().Is4() || x.IsLoopback() || y.IsLoopback() {
-		return false
-	}
-	return !d.shared(a, step) && !d.shared(b, step)
+	x, y = x.Unmap(), y.Unmap()
+	return x, y, err == nil && wrong == nil && x != y && !x.IsLoopback() && !y.IsLoopback()
 }
 
 // tokenUses judges the uses of tokens that are over.

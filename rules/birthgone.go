@@ -140,14 +140,13 @@ func (g *goneNodes) home(node, id string) (w dwelling) {
 // otherFamily reports whether a Node was made from an address of another family than the one from which its machine came before, and nothing shows that
 // machines have both: neither does another node come from an address of that family, or have one, nor did this Node have one before.
 func (d *birthDetector) otherFamily(m *made, home string, s State) bool {
-	x, err := netip.ParseAddr(home)
-	y, wrong := netip.ParseAddr(m.address)
-	if err != nil || wrong != nil || x.Unmap().Is4() == y.Unmap().Is4() || x.IsLoopback() || y.IsLoopback() {
+	x, y, apart := twoAddresses(home, m.address)
+	if !apart || x.Is4() == y.Is4() {
 		return false
 	}
 	is := func(address string) bool {
 		a, err := netip.ParseAddr(address)
-		return err == nil && a.Unmap().Is4() == y.Unmap().Is4()
+		return err == nil && a.Unmap().Is4() == y.Is4()
 	}
 	has := func(node string, at time.Time) bool {
 		return s != nil && slices.ContainsFunc(slices.Concat(s.NodeAddressSets(node, at)...), is)
@@ -166,6 +165,5 @@ func (d *birthDetector) otherFamily(m *made, home string, s State) bool {
 			return false
 		}
 	}
-	end := stepOf(m.at) + settled
-	return !d.shared(home, end) && !d.shared(m.address, end)
+	return !d.gateway(home, m, s) && !d.gateway(m.address, m, s)
 }

@@ -162,6 +162,33 @@ func (d *birthDetector) homeOf(n *birthNode, h *holder, t time.Time) string {
 	return h.home(t)
 }
 
+// machines reports whether a Node was made from another machine than home. An address is one of machines behind a gateway only if another node lives there,
+// where the log shows any that lives, and none whose own it is alone: whoever holds the credentials of two nodes uses both from any address.
+func (d *birthDetector) machines(m *made, home string, s State) bool {
+	x, y, apart := twoAddresses(home, m.address)
+	return apart && x.Is4() == y.Is4() && !d.gateway(home, m, s) && !d.gateway(m.address, m, s)
+}
+
+// gateway reports whether several nodes had come from the address by the time when the Node was made, and others than that one live there.
+func (d *birthDetector) gateway(address string, m *made, s State) bool {
+	if !d.shared(address, stepOf(m.at)+settled) {
+		return false
+	}
+	lives, own, anywhere := 0, 0, false
+	for name, n := range d.nodes {
+		alive := n.Lived >= livesFor
+		anywhere = anywhere || alive
+		if !alive || n.Home != address || name == m.node.name {
+			continue
+		}
+		lives++
+		if s != nil && hasAddress(slices.Concat(s.NodeAddressSets(name, m.at)...), address) {
+			own++
+		}
+	}
+	return !anywhere || lives > 1 || lives > own
+}
+
 // nodesMade judges the Nodes that were made a minute ago. The key of a certificate does not leave its machine: where one made a Node that came from another machine before, as after the Node
 // was deleted, somebody has copied it, or the machine has another address. Where so many nodes are gone that it was dropped from where some came, nothing shows that either.
 func (d *birthDetector) nodesMade(now int64, s State, found func(*Detection)) {
@@ -175,7 +202,7 @@ func (d *birthDetector) nodesMade(now int64, s State, found func(*Detection)) {
 			Params: codes.Params{codes.Text(ParamAddress, m.address)},
 		}
 		switch {
-		case d.apart(home, m.address, stepOf(m.at)+settled), d.otherFamily(m, home, s):
+		case d.machines(m, home, s), d.otherFamily(m, home, s):
 			f.Params = append(f.Params, codes.Text(ParamHome, home))
 		case home == "" && d.gone.lost && d.proven != 0 && !d.givenTo(m):
 			f.Severity = Low

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -219,5 +220,74 @@ func TestHomesOfBefore(t *testing.T) {
 	n := d.nodes["worker-1"]
 	if n == nil || n.Home != "10.0.0.2" || n.holders[0].Home != "10.0.0.1" || n.holders[0].Was != "10.0.0.3" {
 		t.Errorf("got %+v", n)
+	}
+}
+
+// Two nodes that come from an address make no gateway of it: others live behind one.
+func TestNodeMadeFromSharedAddress(t *testing.T) {
+	const home, thief, old, third = "10.0.0.1", "10.9.9.9", "X509SHA256=1", "X509SHA256=3"
+	makes := func(b *births, at int, name, cert, address string) {
+		b.one(at, name, does("create nodes "+name), certificate(cert), from(address), code(201))
+	}
+	lives := func(b *births, n int, address string) {
+		b.lives(fmt.Sprint("worker-", n), 0, 1200, fmt.Sprint("X509SHA256=", n), address)
+	}
+	for _, c := range []struct {
+		name string
+		want string // the nodes that are found
+		play func(b *births, w *world)
+	}{
+		{"from another node's machine", "worker-1", func(b *births, w *world) { lives(b, 2, "10.0.0.2"); makes(b, 900, "worker-1", old, "10.0.0.2") }},
+		{"two nodes from one place", "worker-1 worker-3", func(b *births, w *world) {
+			b.lives("worker-3", 0, 500, third, "10.0.0.3")
+			makes(b, 900, "worker-1", old, thief)
+			makes(b, 910, "worker-3", third, thief)
+		}},
+		{"after another one has been there for a moment", "worker-1", func(b *births, w *world) {
+			lives(b, 2, "10.0.0.2")
+			b.one(890, "worker-2", does("list services"), certificate("X509SHA256=2"), from(thief))
+			b.one(891, "worker-9", does("list services"), certificate("X509SHA256=9"), from(thief))
+			makes(b, 900, "worker-1", old, thief)
+		}},
+		{"its address is given to another node", "worker-1", func(b *births, w *world) {
+			b.lives("worker-4", 600, 1200, "X509SHA256=4", home)
+			makes(b, 900, "worker-1", old, thief)
+		}},
+		{"through a gateway", "", func(b *births, w *world) {
+			lives(b, 2, thief)
+			lives(b, 3, thief)
+			makes(b, 900, "worker-1", old, thief)
+		}},
+		{"through a gateway to one other node", "", func(b *births, w *world) { lives(b, 2, thief); makes(b, 900, "worker-1", old, thief) }},
+		{"through a gateway whose address nodes report", "", func(b *births, w *world) {
+			for _, n := range []int{2, 3} {
+				lives(b, n, thief)
+				w.sets[fmt.Sprint("worker-", n)] = [][]string{{thief}}
+			}
+			makes(b, 900, "worker-1", old, thief)
+		}},
+		{"through another node", "", func(b *births, w *world) {
+			lives(b, 2, "10.0.0.2")
+			lives(b, 3, "10.0.0.2")
+			makes(b, 900, "worker-1", old, "10.0.0.2")
+		}},
+	} {
+		b := newBirths(t)
+		lives(b, 9, "10.0.0.9") // the log advances
+		b.lives("worker-1", 0, 500, old, home)
+		w := housed(9)
+		c.play(b, w)
+		w.sets["worker-4"] = append(w.sets["worker-4"], []string{home})
+		got := map[string]bool{}
+		all := b.findings(&remade{w, 510, 900})
+		for _, f := range all {
+			if _, of, is := strings.Cut(f, " Node "); is && strings.Contains(f, "was made anew from") {
+				name, _, _ := strings.Cut(of, " ")
+				got[name] = true
+			}
+		}
+		if text := strings.Join(slices.Sorted(maps.Keys(got)), " "); text != c.want {
+			t.Errorf("%s: %q, want %q\n%s", c.name, text, c.want, strings.Join(all, "\n"))
+		}
 	}
 }

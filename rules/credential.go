@@ -171,8 +171,9 @@ None of these is a finding: several addresses that the Node object has had for t
 another address of the Node from some time on (a lease of
 DHCP, a reboot, a node made anew under its name), also if it comes back later; a loopback address in addition to another one, as on
 control-plane nodes; kubeadm when it joins or upgrades a node (it reads its two ConfigMaps, that of kube-proxy, and its own Node,
-annotates that, and asks who it is); a new certificate that takes the old one's place; addresses through which three nodes or more
-come, such as those of a gateway, a proxy or a load balancer. A secret that is taken from there is a finding all the same if the node's
+annotates that, and asks who it is); a new certificate that takes the old one's place; addresses of a gateway, a proxy or a load balancer:
+three nodes or more come from there, and the kubelet of a node lives there, unless the log shows of no kubelet where it lives. An address of
+the node itself is one if the kubelet of another node lives there. A secret that is taken from there is a finding all the same if the node's
 kubelet does not live there.
 
 A kubelet lives at an address if it renewed the Lease of its node from there in four minutes, twice in each or more. Renewals that

@@ -62,7 +62,7 @@ func (d *credentialDetector) judgeCameFrom(n *credentials, kind uint8, h *habit,
 	if strange, _, _ := d.strange(n, t, own, s); !strange || !d.outside(n, t, s) {
 		return
 	}
-	home := d.homes(n, kind, h.Value, then, s.NodeAddressSets(n.name, timeOfMinute(until)))
+	home := d.homes(n, kind, h.Value, then, s.NodeAddressSets(n.name, timeOfMinute(until)), s)
 	if home == "" || !d.lived(n, home) {
 		return
 	}

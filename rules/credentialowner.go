@@ -68,6 +68,51 @@ func (d *credentialDetector) shared(value string) bool {
 	return o != nil && len(o.Nodes) == mostOwners
 }
 
+// dwellers are who lives at addresses by the end of a minute: one of the nodes, and whether there are more.
+type dwellers struct {
+	minute int64
+	known  bool
+	at     map[string]dweller
+}
+
+type dweller struct {
+	name string
+	more bool
+}
+
+// of returns who lives at the address; nobody may live anywhere.
+func (w *dwellers) of(d *credentialDetector, value string) (at dweller, anywhere bool) {
+	if !w.known || w.minute != d.minute {
+		*w = dwellers{d.minute, true, map[string]dweller{}}
+		for name, n := range d.nodes {
+			for kind := range uint8(useCertificate) {
+				for _, h := range n.used[kind] {
+					if o, is := w.at[h.Value]; h.Alive >= livesFor {
+						w.at[h.Value] = dweller{name, is || o.more}
+					}
+				}
+			}
+		}
+	}
+	return w.at[value], len(w.at) > 0
+}
+
+// gateway reports whether an address is one of a proxy or a gateway to the node: three nodes come from there, and a kubelet lives there, where the log shows any that
+// lives. Whoever holds three credentials uses them all from any address. One of the node's own is a machine's, unless others live there.
+func (d *credentialDetector) gateway(n *credentials, value string, s State) bool {
+	if !d.shared(value) {
+		return false
+	}
+	at, anywhere := d.dwellers.of(d, value)
+	if !anywhere {
+		return true
+	}
+	if s != nil && hasAddress(s.NodeAddresses(n.name), value) {
+		return at.more || at.name != "" && at.name != n.name
+	}
+	return at.name != ""
+}
+
 // severalAt reports whether more than one node comes from there.
 func (d *credentialDetector) severalAt(value string) bool {
 	o := d.owners.get(value)

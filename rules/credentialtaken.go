@@ -188,7 +188,7 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		}
 		home, doubtful := "", false
 		if t.Seen == 0 {
-			home = d.intruded(n, &t, m, o.sets, o.strange && !o.claimed)
+			home = d.intruded(n, &t, m, o.sets, o.strange && !o.claimed, s)
 		}
 		if home == "" {
 			if !o.strange || !d.outside(n, &t, s) {
@@ -197,7 +197,7 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 			if wait || o.claimed && o.livesUntil(m, minute) {
 				return false // others may report the node's new address yet, or its kubelet may live there
 			}
-			if home = d.homes(n, t.Kind, t.Value, o.sets, sets); home == "" || d.cameLate(n, home, m) && !d.lived(n, home) {
+			if home = d.homes(n, t.Kind, t.Value, o.sets, sets, s); home == "" || d.cameLate(n, home, m) && !d.lived(n, home) {
 				return !d.leased || n.livesAnywhere(m, home) || minute > m+int64(habitFor/time.Minute)
 			}
 			if d.cameLate(n, home, m) && n.livesAnywhere(m, home) || o.claimed && !d.lived(n, home) {
@@ -273,7 +273,7 @@ func (d *credentialDetector) strange(n *credentials, t *taking, own []string, s 
 
 // intruded returns the address of the node's kubelet, if something was taken from another one while the kubelet was there; else "". sets are the addresses
 // that the Node had at once, strange is whether the other one is strange to it.
-func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [][]string, strange bool) string {
+func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [][]string, strange bool, s State) string {
 	if isLoopback(t.Value) {
 		return ""
 	}
@@ -283,7 +283,7 @@ func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [
 	}
 	for kind := range uint8(useCertificate) {
 		for _, home := range n.used[kind] {
-			if home.Value == t.Value || isLoopback(home.Value) || d.shared(home.Value) && d.shared(t.Value) || together(sets, home.Value, t.Value) {
+			if home.Value == t.Value || isLoopback(home.Value) || d.gateway(n, home.Value, s) && d.gateway(n, t.Value, s) || together(sets, home.Value, t.Value) {
 				continue
 			}
 			mine, its := rank(sets, home.Value), rank(sets, t.Value)
@@ -375,7 +375,7 @@ func (d *credentialDetector) movedTo(n *credentials, t *taking, nobody bool) int
 
 // outside reports whether a strange address is no gateway's, and the Node is known at the time.
 func (d *credentialDetector) outside(n *credentials, t *taking, s State) bool {
-	if s == nil || isLoopback(t.Value) || d.shared(t.Value) && d.livesBehind(n, t) {
+	if s == nil || isLoopback(t.Value) || d.gateway(n, t.Value, s) && d.livesBehind(n, t, s) {
 		return false
 	}
 	_, known := s.NodeExists(n.name, t.At) // where the state begins later, it may have had it then
@@ -384,10 +384,10 @@ func (d *credentialDetector) outside(n *credentials, t *taking, s State) bool {
 
 // livesBehind reports whether the kubelet lives behind the gateway from which something was taken, or the log has no Leases. With the credentials of three nodes somebody
 // makes a gateway of any address.
-func (d *credentialDetector) livesBehind(n *credentials, t *taking) bool {
+func (d *credentialDetector) livesBehind(n *credentials, t *taking, s State) bool {
 	for kind := range uint8(useCertificate) {
 		for _, h := range n.used[kind] {
-			if (h.Value == t.Value || d.shared(h.Value)) && h.Alive >= livesFor { // a gateway may have several addresses
+			if (h.Value == t.Value || d.gateway(n, h.Value, s)) && h.Alive >= livesFor { // a gateway may have several addresses
 				return true
 			}
 		}
@@ -441,20 +441,21 @@ func (n *credentials) renews(kind uint8, loopback bool) bool {
 
 // homes returns an address of the Node, of the family if there is one, from which its kubelet came at any time: one of those that it had when something came
 // from another one, or of those that it had later.
-func (d *credentialDetector) homes(n *credentials, kind uint8, other string, then, later [][]string) string {
-	return cmp.Or(d.home(n, kind, other, then), d.home(n, useV4+useV6-kind, other, then), d.home(n, kind, other, later), d.home(n, useV4+useV6-kind, other, later))
+func (d *credentialDetector) homes(n *credentials, kind uint8, other string, then, later [][]string, s State) string {
+	return cmp.Or(d.home(n, kind, other, then, s), d.home(n, useV4+useV6-kind, other, then, s), d.home(n, kind, other, later, s), d.home(n, useV4+useV6-kind, other, later, s))
 }
 
 // home returns one of a family; "" where the kubelet comes by a gateway or a proxy alone.
-func (d *credentialDetector) home(n *credentials, kind uint8, other string, sets [][]string) string {
+func (d *credentialDetector) home(n *credentials, kind uint8, other string, sets [][]string, s State) string {
 	for _, all := range slices.Backward(sets) {
 		for _, text := range all {
 			a, ok := audit.PlainAddress(text)
 			if !ok || a.Is6() != (kind == useV6) || a.IsLoopback() || a.String() == other {
 				continue
 			}
-			if o := d.owners.get(a.String()); o != nil && len(o.Nodes) < mostOwners && slices.Contains(o.Nodes, n.name) {
-				return a.String()
+			own := a.String()
+			if o := d.owners.get(own); o != nil && (slices.Contains(o.Nodes, n.name) || len(o.Nodes) == mostOwners && n.habit(kind, own) != nil) && !d.gateway(n, own, s) {
+				return own
 			}
 		}
 	}

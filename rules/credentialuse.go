@@ -30,6 +30,8 @@ type credentialDetector struct {
 	takenStored bool
 	leased      bool // see tellsLives
 	pools       pools
+	minute      int64 // that was taken in last
+	dwellers    dwellers
 	dropping
 }
 
@@ -362,6 +364,7 @@ func (d *credentialDetector) take(minute int64, s State, found func(*Detection))
 			d.dirty[n.name] = struct{}{}
 		}
 	}
+	d.minute, d.dwellers.known = minute, false
 	nodes := slices.SortedFunc(maps.Keys(several), func(a, b *credentials) int { return strings.Compare(a.name, b.name) })
 	for _, n := range nodes {
 		for kind := range uint8(useKinds) {
@@ -461,7 +464,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 	for i, home := range list {
 		for _, other := range list[i+1:] {
 			home, isOwn := home, false // whether the Node has home
-			if d.shared(home.Value) && d.shared(other.Value) {
+			if kind == useCertificate && d.shared(home.Value) && d.shared(other.Value) || kind != useCertificate && d.gateway(n, home.Value, s) && d.gateway(n, other.Value, s) {
 				continue // addresses of a proxy or a gateway, through which several nodes come
 			}
 			if kind != useCertificate && (isLoopback(home.Value) || isLoopback(other.Value)) {
@@ -496,7 +499,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				found(n.detection(other, SecondAddress, other.Value, minute, Medium, codes.Params{
 					codes.Text(ParamAddress, other.Value), codes.Text(ParamHome, home.Value), codes.Int(ParamTurns, turns(home, other, minute)),
 				}))
-			case s != nil && !d.shared(other.Value) && home.Last.Before(other.First) && other.Minute-stepOf(other.First)/stepsPerMinute >= movedFor:
+			case s != nil && !d.gateway(n, other.Value, s) && home.Last.Before(other.First) && other.Minute-stepOf(other.First)/stepsPerMinute >= movedFor:
 				if own == nil {
 					own = slices.Concat([]string{""}, s.NodeAddresses(n.name))
 				}
