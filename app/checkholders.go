@@ -57,6 +57,8 @@ type heldAddress struct {
 	Address string    `json:"address"`
 	First   time.Time `json:"first"`
 	Last    time.Time `json:"last"`
+	// Ended is when the latest request ended that began before: a watch may last from before the window until in it, or from before the log.
+	Ended   time.Time `json:"ended,omitzero"`
 	AuditID string    `json:"id,omitempty"` // of the first
 
 	text string // as an event had it last
@@ -100,7 +102,7 @@ func (b *holderBook) add(j *pipeline.Judgement) {
 	if !logged {
 		n.note(&n.Nowhere, j)
 	} else if i := slices.IndexFunc(n.Addresses, func(a heldAddress) bool { return a.text == text }); i >= 0 {
-		n.Addresses[i].use(j.Time)
+		n.Addresses[i].add(j)
 	} else {
 		n.from(text, j)
 	}
@@ -131,6 +133,15 @@ func (n *heldNode) note(r **heldRequest, j *pipeline.Judgement) {
 	x.At = later(x.At, j.Time)
 }
 
+// add takes in a request.
+func (a *heldAddress) add(j *pipeline.Judgement) {
+	a.use(j.Time)
+	a.Ended = later(a.Ended, j.Event.StageTime)
+}
+
+// until is when it was in use for certain.
+func (a *heldAddress) until() time.Time { return later(a.Last, a.Ended) }
+
 func (a *heldAddress) use(at time.Time) {
 	a.Last = later(a.Last, at)
 	if at.Before(a.First) {
@@ -149,17 +160,17 @@ func (n *heldNode) from(text string, j *pipeline.Judgement) {
 	for i := range n.Addresses {
 		if a := &n.Addresses[i]; a.Address == address {
 			a.text = strings.Clone(text)
-			a.use(j.Time)
+			a.add(j)
 			return
 		}
 	}
 	if len(n.Addresses) >= maxHeldAddresses {
-		oldest := slices.MinFunc(n.Addresses, func(x, y heldAddress) int { return x.Last.Compare(y.Last) })
+		oldest := slices.MinFunc(n.Addresses, func(x, y heldAddress) int { return x.until().Compare(y.until()) })
 		n.Addresses = slices.DeleteFunc(n.Addresses, func(a heldAddress) bool { return a.Address == oldest.Address })
-		n.More = latest(n.More, &heldRequest{At: oldest.Last, AuditID: oldest.AuditID})
+		n.More = latest(n.More, &heldRequest{At: oldest.until(), AuditID: oldest.AuditID})
 	}
 	n.Addresses = append(n.Addresses, heldAddress{
-		Address: address, First: j.Time, Last: j.Time, AuditID: strings.Clone(tally.Bounded(j.Event.AuditID)), text: strings.Clone(text),
+		Address: address, First: j.Time, Last: j.Time, Ended: j.Event.StageTime, AuditID: strings.Clone(tally.Bounded(j.Event.AuditID)), text: strings.Clone(text),
 	})
 	n.stored = time.Time{}
 }
@@ -260,6 +271,7 @@ func (n *heldNode) merge(o *heldNode) {
 		}
 		n.Addresses[at].use(a.First)
 		n.Addresses[at].use(a.Last)
+		n.Addresses[at].Ended = later(n.Addresses[at].Ended, a.Ended)
 	}
 }
 
@@ -357,7 +369,7 @@ func (p *proof) heldAddresses(in *checks.Input, others map[string]bool, out *che
 	for _, name := range names {
 		n := p.held.nodes[name]
 		for i := range n.Addresses {
-			if a := &n.Addresses[i]; within(a.Last) {
+			if a := &n.Addresses[i]; within(a.until()) {
 				users[a.Address] = append(users[a.Address], heldBy{name, a})
 			}
 		}
@@ -379,8 +391,8 @@ func (p *proof) heldAddresses(in *checks.Input, others map[string]bool, out *che
 		own := p.state.addressesOf(name)
 		for i := range n.Addresses {
 			a := &n.Addresses[i]
-			item := checks.Item{Node: name, Value: a.Address, From: a.First, To: a.Last, AuditIDs: idsOf(a.AuditID)}
-			if !within(a.Last) {
+			item := checks.Item{Node: name, Value: a.Address, From: a.First, To: a.until(), AuditIDs: idsOf(a.AuditID)}
+			if !within(a.until()) {
 				continue
 			}
 			if item.Object = sharer(users[a.Address], name, a, p.held.stale); item.Object != "" {

@@ -265,6 +265,46 @@ func TestHoldersResume(t *testing.T) {
 	}
 }
 
+// A watch that began before the window and ends in it is a use in the window, but it shares its address with nobody who got that meanwhile.
+func TestHeldUntilTheEndOfAWatch(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		began int
+		ended time.Duration
+		want  bool
+	}{
+		{"in the window", 11, 0, true}, {"before it", 9, 0, false}, {"it ends in the window", 9, 90 * time.Minute, true}, {"it ends before", 8, 90 * time.Minute, false},
+	} {
+		b := newHolderBook()
+		j := heldUse("worker-1", "198.51.100.7", heldAt(c.began))
+		j.Event.StageTime = j.Time.Add(c.ended)
+		b.add(j)
+		b.add(heldUse("worker-1", "10.0.0.1", heldAt(11)))
+		b.add(heldUse("worker-2", "198.51.100.7", heldAt(10).Add(20*time.Minute)))
+		for _, stored := range []bool{false, true} {
+			p := proof{held: b, tally: tally.New(), facts: &report.Facts{}, to: heldAt(12)}
+			if stored {
+				var err error
+				if p.held, err = storedHolders(b.changes("a", true)); err != nil {
+					t.Fatal(err)
+				}
+				p.held.stale = 0
+			}
+			in := &checks.Input{Options: checks.Options{MinWindow: 2 * time.Hour}}
+			p.holders(in)
+			foreign, shared := false, false
+			for _, i := range in.Holders.NotKnown {
+				if i.Node == "worker-1" && i.Value == "198.51.100.7" {
+					foreign, shared = foreign || i.Code == checks.CodeAddressForeign, shared || i.Code == checks.CodeAddressShared
+				}
+			}
+			if foreign != c.want || shared {
+				t.Errorf("%s, stored %t: foreign %t, want %t; shared %t", c.name, stored, foreign, c.want, shared)
+			}
+		}
+	}
+}
+
 // Of a node that moved from one analyzer to another, all uses count.
 func TestMergedHolders(t *testing.T) {
 	var stored []tally.Remembered
