@@ -37,11 +37,14 @@ func TestClocksApart(t *testing.T) {
 		return skew, agreement
 	}
 	found := 0
-	for _, by := range []time.Duration{0, 300 * time.Millisecond, -300 * time.Millisecond, -1200 * time.Millisecond, -3400 * time.Millisecond, 2300 * time.Millisecond, -20 * time.Second} {
-		for seed := range uint64(3) {
+	for _, by := range []time.Duration{0, 300 * time.Millisecond, -300 * time.Millisecond, 1050 * time.Millisecond, 1500 * time.Millisecond, -1200 * time.Millisecond, -3400 * time.Millisecond, 2300 * time.Millisecond, -20 * time.Second} {
+		for seed := range uint64(4) {
 			skew, agreement := advised(seed+1, by, 0)
 			if by.Abs() < time.Second && (skew > 0 || agreement != checks.Passed) {
 				t.Errorf("seed %d, %s: --skew %s, agreement %s", seed, by, skew, agreement)
+			}
+			if -clocksApart < by && by < 0 && agreement == checks.Failed && skew == 0 { // one that is ahead looks like one that lags
+				t.Errorf("seed %d, %s: the check agreement fails, and nothing is advised", seed, by)
 			}
 			if skew == 0 {
 				continue

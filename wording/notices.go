@@ -34,3 +34,9 @@ func ClocksApart(requests int64, most, skew time.Duration) string {
 		"so requests at that time can be findings, and 'agreement' fails. Synchronize the clocks, and analyze this log with '--skew %s'",
 		Plurals(requests, "request"), most.Round(100*time.Millisecond), skew)
 }
+
+// ClocksMayBeApart is ClocksApart for so few requests that they may be chance.
+func ClocksMayBeApart(requests int64, most, skew time.Duration) string {
+	return fmt.Sprintf("'agreement' fails, and the API server decided %s as if pods had come or gone up to %s earlier or later than the state says. If the clocks of the API servers and of the recorder "+
+		"can differ by that much, analyze this log with '--skew %s'", Plurals(requests, "request"), most.Round(100*time.Millisecond), skew)
+}
