@@ -156,6 +156,8 @@ addresses also those by which another client reads a secret or gets a token:
 - an address is used while another one of the same family (IPv4 or IPv6) is in use: both in one minute, and one of the two in the minutes
   before and after. One request from elsewhere is enough, a minute after it. A secret or a token that is taken by the other family is a
   finding if the Node has no address of it, and no other node lives at one;
+- a watch whose beginning is not in the log, as with an audit policy that omits 'ResponseStarted', came from an address that the Node object
+  never had and that nothing else came from (high, a minute after its end);
 - where requests are so few that no minute shows both: two addresses took turns at least four times within an hour (medium);
 - an address that the Node object never had takes the place of one that it has, for ten minutes (medium): nothing comes from the node's own
   address any more, as after somebody stopped the kubelet whose key he took. The same holds for one that it had not had for ten minutes, if

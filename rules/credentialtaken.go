@@ -61,8 +61,8 @@ func (d *credentialDetector) taking(n *credentials, u *use, text string, r *Requ
 	d.wait(n, u.useKey, text, 0, r)
 }
 
-// straggle implements straggler. What an API server logs whose clock is behind comes too late, always: the minutes next to it are over. An address that the
-// Node never had tells what was taken all the same. Where the node's kubelet comes from is noted, since all of it may come late.
+// straggle implements straggler. What an API server logs whose clock is behind comes too late, always: the minutes next to it are over. A watch comes so if its
+// beginning is not in the log. An address that the Node never had tells what was taken, or watched, all the same. Where the node's kubelet comes from is noted, since all of it may come late.
 func (d *credentialDetector) straggle(r *Request, step int64) {
 	text, logged := r.Event.Address()
 	addr, ok := audit.PlainAddress(text)
@@ -75,9 +75,21 @@ func (d *credentialDetector) straggle(r *Request, step int64) {
 	}
 	key := keyOfAddress(addr)
 	n.latest = max(n.latest, step/stepsPerMinute)
-	if d.own(n, key.kind, key.value, step/stepsPerMinute, nil); took(r) {
-		d.wait(n, key, text, step/stepsPerMinute, r)
+	minute := step / stepsPerMinute
+	if d.own(n, key.kind, key.value, minute, nil); took(r) || endsNow(r, step) && n.habit(key.kind, key.value) == nil {
+		d.wait(n, key, text, minute, r)
 	}
+}
+
+// endsNow reports whether the request is a watch that is late by its beginning alone, not by its end. Where the beginning is not in the log, nothing else tells from
+// where it came.
+func endsNow(r *Request, step int64) bool {
+	return r.Attrs.Verb == "watch" && r.Allowed && r.Succeeded() && inScope(r) && stepOf(r.Event.StageTime) >= step
+}
+
+// watched reports whether it is a watch of what is not worth stealing, from an address of which nothing else came.
+func (t *taking) watched() bool {
+	return t.Object.Verb == "watch" && !(t.Object.APIGroup == "" && t.Object.Resource == "secrets")
 }
 
 // wait has what was taken wait to be judged; seen is the minute in which it came, if that was too late.
@@ -210,10 +222,14 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 			Rule: CredentialMisuse, Reason: SecretTaken, Severity: Critical, Subject: n.name, Apart: t.Value, Allowed: true,
 			Params: codes.Params{codes.Text(ParamHome, home), codes.Text(ParamAddress, t.Text)},
 		}
+		took := &t.Object
+		if t.watched() {
+			f.Reason, f.Severity, took = SecondAddress, High, &deniedObject{}
+			f.Params = codes.Params{codes.Text(ParamAddress, t.Text), codes.Text(ParamHome, home)}
+		}
 		if doubtful || moved >= livesFor || d.pooled(n, minute, s) {
 			f.Severity = Medium
 		}
-		took := &t.Object
 		found(&Detection{
 			Finding: f, Time: t.At, First: t.At, Last: t.At, Count: 1, AuditIDs: idsOf(t.AuditID), Product: "kubelet",
 			Verb: took.Verb, APIGroup: took.APIGroup, Resource: took.Resource, Subresource: took.Subresource, Namespace: took.Namespace, Name: took.Name,

@@ -262,6 +262,81 @@ func TestSecretTakenThatComesLate(t *testing.T) {
 	}
 }
 
+// A watch whose beginning is not in the log is seen when it ends. From an address that the Node never had, that is a second one.
+func TestWatchSeenAtItsEnd(t *testing.T) {
+	const thief, nat = "203.0.113.9", "198.51.100.1"
+	moved := housed(3)
+	moved.sets["worker-1"] = [][]string{{"10.0.9.1"}, {"10.0.0.1"}}
+	for _, c := range []struct {
+		name, address, what string
+		lasts               int
+		nodes               with
+		s                   *world
+		want                Severity
+	}{
+		{"from elsewhere", thief, "watch pods", 9 * minute, home, housed(3), High},
+		{"a ConfigMap", thief, "watch configmaps shop/web", 9 * minute, home, housed(3), High},
+		{"a secret", thief, "watch secrets shop/db", 9 * minute, home, housed(3), Critical},
+		{"for an hour", thief, "watch pods", hour, home, housed(3), High},
+		{"of an API server whose clock is behind", thief, "watch pods", 10, home, housed(3), None},
+		{"no watch", thief, "list services", 9 * minute, home, housed(3), None},
+		{"by the kubelet", "10.0.0.1", "watch pods", 9 * minute, home, housed(3), None},
+		{"by the kubelet, from where it was before", "10.0.9.1", "watch pods", 9 * minute, home, moved, None},
+		{"through a gateway", nat, "watch pods", 9 * minute, comes(nat), housed(3), None},
+		{"through a gateway, from elsewhere", thief, "watch pods", 9 * minute, comes(nat), housed(3), None}, // nothing tells that the gateway has no other address
+	} {
+		p, d := &tale{}, NewDetectors([]*Rule{nodeCredentialMisuse()}, DetectorOptions{})
+		p.kubelets(3, 0, 2*hour, 10, nil, c.nodes)
+		ends := 80 * minute
+		const seen = 81 * minute
+		if c.lasts < minute {
+			ends -= 5 * minute
+		}
+		p.one(ends-c.lasts, "worker-1", does(c.what), verdict(nodeauthz.Allow), comes(c.address), func(r *Request) { r.Event.StageTime = r.Time.Add(time.Duration(c.lasts) * time.Second) })
+		late := p.requests[len(p.requests)-1]
+		p.requests = p.requests[:len(p.requests)-1]
+		got := None
+		found := func(f *Detection) {
+			if f.Subject != "worker-1" || f.Apart != c.address {
+				t.Errorf("%s: %+v", c.name, f)
+			}
+			if got = max(got, f.Severity); (f.Reason == SecretTaken) != (f.Severity == Critical) || f.Reason != SecretTaken && f.Reason != SecondAddress {
+				t.Errorf("%s: %s, %s", c.name, f.Reason, f.Severity)
+			}
+		}
+		told := false
+		for _, r := range p.requests {
+			observeLent(d, r, c.s)
+			d.Advance(time.Time{}, c.s, found)
+			if !told && !r.Time.Before(at(seen)) {
+				told = true
+				observeLent(d, late, c.s)
+			}
+		}
+		d.Flush(c.s, found)
+		if got != c.want || d.Late() != 1 {
+			t.Errorf("%s: %s, want %s; %d late", c.name, got, c.want, d.Late())
+		}
+	}
+}
+
+// The watches of kubelets, of which each node ends some in a minute, do not wait.
+func TestWatchOfTheKubeletDoesNotWait(t *testing.T) {
+	for _, from := range []string{"10.0.0.1", "203.0.113.9"} {
+		p, d, s := &tale{}, newCredentialDetector(DetectorOptions{}).(*credentialDetector), housed(1)
+		p.kubelets(1, 0, 10*minute, 10, nil, home)
+		for _, r := range p.requests {
+			d.follow(r, &followed{name: r.Node}, stepOf(r.Time), s)
+		}
+		d.Advance(at(10*minute), s, func(*Detection) {})
+		p.one(minute, "worker-1", does("watch pods"), verdict(nodeauthz.Allow), comes(from), func(r *Request) { r.Event.StageTime = at(10 * minute) })
+		d.straggle(p.requests[len(p.requests)-1], stepOf(at(9*minute)))
+		if waits := len(d.taken) > 0; waits != (from == "203.0.113.9") {
+			t.Errorf("from %s: waits %t", from, waits)
+		}
+	}
+}
+
 // Who comes with the credential of a kubelet that has been silent for days is judged by where that lived, as long as its Node is there, whatever he did before.
 func TestSecretTakenDaysAfterTheKubeletFellSilent(t *testing.T) {
 	const thief = "203.0.113.9"
