@@ -35,7 +35,7 @@ var defects = []defect{
 	{"another client may read what the node may", "rules/credential.go", "	stolen(r, f)\n	if a", "	if a"},
 	{"nothing is taken from a second address", "rules/credentialtaken.go", "if m >= minute {", "if m < minute {\n\t\t\treturn true\n\t\t}\n\t\tif m >= minute {"},
 	{"nothing is taken from a silent node", "rules/credentialtaken.go", "if !o.strange || !d.outside(n, &t, s) {", "if d.outside(n, &t, s) || home == \"\" {"},
-	{"an address of three nodes is a gateway's", "rules/credentialtaken.go", "d.shared(t.Value) && d.livesBehind(n, t) {", "d.shared(t.Value) {"},
+	{"an address of three nodes is a gateway's", "rules/credentialtaken.go", "d.gateway(n, t.Value, s) && d.livesBehind(n, t, s) {", "d.shared(t.Value) {"},
 	{"a renewal of a Lease makes a gateway", "rules/credentialtaken.go", "h.Alive >= livesFor {", "h.Renews > 0 {"},
 	{"a renewal of a Lease says where nodes live", "rules/credentiallife.go", "if h.Lived >= livesFor {", "if h.Renews > 0 {"},
 	{"nobody is strange in the other family", "rules/credentialtaken.go", "return nobody || strangeOf", "return nobody && false || strangeOf"},
