@@ -62,6 +62,7 @@ func TestPolicyHidesMembersThatAreNoNodes(t *testing.T) {
 		{name: "an account of another namespace", rules: nodes + hides("system:serviceaccount:ops:deployer"), more: actsBy("Group", "system:serviceaccounts:dev", "system:nodes"), want: checks.Passed},
 		{name: "a user who is no account of the namespace", rules: nodes + hides("ci-bot"), more: actsBy("Group", "system:serviceaccounts:dev", "system:nodes"), want: checks.Passed},
 		{name: "a user who may be an administrator", rules: nodes + hides("ci-bot"), more: grant("everything", "Group", "example:admins", everything), want: checks.Passed},
+		{name: "a member of another group that has it", rules: nodes + "- {level: None, users: [jane], userGroups: ['example:ops']}\n", more: grant("system:node", "Group", "example:staff"), want: checks.Unproven},
 		{name: "what any node may do", rules: noServices, want: checks.Passed},
 		{name: "what a node may do as somebody else", rules: noServices, more: grant("acts", "Group", "system:nodes", mayActAs("users", "jane")), want: checks.Unproven},
 		{name: "a user named as a node", rules: nodes + hides("system:node:w9"), more: grant("system:node", "User", "system:node:w9"), want: checks.Unproven},

@@ -18,9 +18,6 @@ const AnyName = "nodetrail-example"
 // Nobody is missing: who matches a rule has one of its users and one of its groups, and the fewer other groups somebody has, the fewer rules before it match.
 func (p *Policy) Like(who *user.DefaultInfo, own bool) []*user.DefaultInfo {
 	out := []*user.DefaultInfo{who}
-	if _, _, err := serviceaccount.SplitUsername(who.Name); err == nil {
-		return out // its groups are known
-	}
 	add := func(name string, groups ...string) {
 		x := &user.DefaultInfo{Name: name, Groups: slices.Clone(who.Groups)}
 		if namespace, _, err := serviceaccount.SplitUsername(name); err == nil {

@@ -139,4 +139,8 @@ func TestNamespacesBeyondTheFirst(t *testing.T) {
 	if reviews(apart.String()) {
 		t.Error("more namespaces than are asked about count as logged")
 	}
+	who := &user.DefaultInfo{Name: "jane", Groups: []string{user.AllAuthenticated}}
+	if p := parsed(t, policyOf(apart.String()+"- level: Metadata\n")); !p.HidesAsNode(who, Harmless{}).TooMany {
+		t.Error("more namespaces than are asked about are not reported")
+	}
 }
