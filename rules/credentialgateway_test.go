@@ -44,6 +44,14 @@ func TestThreeCredentialsMakeNoGateway(t *testing.T) {
 			p.taken(then+10*i, name(i), thief)
 		}
 	}
+	// Each of them renews its Lease once from where the others live, and from elsewhere.
+	renewed := func(p *tale) {
+		for i := 1; i <= 3; i++ {
+			for j, address := range []string{own(1), own(2), own(3), thief} {
+				p.one(then-10*minute+10*i+j, name(i), lease(name(i)), comes(address))
+			}
+		}
+	}
 	uses := func(p *tale) {
 		for i := 1; i <= 3; i++ {
 			p.one(then+10*i, name(i), does("list services"), comes(thief))
@@ -56,6 +64,7 @@ func TestThreeCredentialsMakeNoGateway(t *testing.T) {
 		{"from elsewhere", "critical", []func(p *tale){atHome, taken}},
 		{"after they were crossed", "critical", []func(p *tale){atHome, crossed(20 * minute), taken}},
 		{"while they are crossed", "critical", []func(p *tale){atHome, crossed(then), taken}},
+		{"with a renewal of each Lease", "critical", []func(p *tale){atHome, crossed(20 * minute), renewed, taken}},
 		{"what is no secret", "high", []func(p *tale){atHome, crossed(20 * minute), uses}},
 		{"behind a gateway", "critical", []func(p *tale){through(nat), taken}},
 		{"behind a gateway, what is no secret", "high", []func(p *tale){through(nat), uses}},
