@@ -176,7 +176,9 @@ func (d *birthDetector) gateway(address string, m *made, s State) bool {
 	}
 	lives, own, anywhere := 0, 0, false
 	for name, n := range d.nodes {
-		alive := n.Lived >= livesFor
+		alive := n.Lived >= livesFor && slices.ContainsFunc(n.holders, func(h *holder) bool { // machines get the addresses of others that are gone
+			return h.Last+movedFor*stepsPerMinute >= stepOf(m.at)
+		})
 		anywhere = anywhere || alive
 		if !alive || n.Home != address || name == m.node.name {
 			continue

@@ -238,6 +238,12 @@ func TestNodeMadeFromSharedAddress(t *testing.T) {
 		play func(b *births, w *world)
 	}{
 		{"from another node's machine", "worker-1", func(b *births, w *world) { lives(b, 2, "10.0.0.2"); makes(b, 900, "worker-1", old, "10.0.0.2") }},
+		{"from another node's machine, whose address a third one had", "worker-1", func(b *births, w *world) {
+			b.lives("worker-5", 0, 280, "X509SHA256=5", "10.0.0.2")
+			w.sets["worker-5"] = [][]string{{"10.0.0.2"}}
+			b.lives("worker-2", 300, 1200, "X509SHA256=2", "10.0.0.2")
+			makes(b, 900, "worker-1", old, "10.0.0.2")
+		}},
 		{"two nodes from one place", "worker-1 worker-3", func(b *births, w *world) {
 			b.lives("worker-3", 0, 500, third, "10.0.0.3")
 			makes(b, 900, "worker-1", old, thief)

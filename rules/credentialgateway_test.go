@@ -44,6 +44,12 @@ func TestThreeCredentialsMakeNoGateway(t *testing.T) {
 			p.taken(then+10*i, name(i), thief)
 		}
 	}
+	next := func(i int) string { return own(i%3 + 1) }
+	takenNextDoor := func(p *tale) {
+		for i := 1; i <= 3; i++ {
+			p.taken(then+10*i, name(i), next(i))
+		}
+	}
 	// Each of them renews its Lease once from where the others live, and from elsewhere.
 	renewed := func(p *tale) {
 		for i := 1; i <= 3; i++ {
@@ -64,6 +70,14 @@ func TestThreeCredentialsMakeNoGateway(t *testing.T) {
 		{"from elsewhere", "critical", []func(p *tale){atHome, taken}},
 		{"after they were crossed", "critical", []func(p *tale){atHome, crossed(20 * minute), taken}},
 		{"while they are crossed", "critical", []func(p *tale){atHome, crossed(then), taken}},
+		{"from each other's machines", "critical", []func(p *tale){atHome, crossed(20 * minute), takenNextDoor}},
+		{"from each other's machines, whose addresses others had", "critical", []func(p *tale){func(p *tale) {
+			for i := 1; i <= 3; i++ {
+				p.lives(fmt.Sprint("old-", i), own(i), i, 8*minute)
+				p.lives(name(i), own(i), 9*minute+i, end)
+			}
+			p.lives(name(4), own(4), 4, end)
+		}, crossed(20 * minute), takenNextDoor}},
 		{"with a renewal of each Lease", "critical", []func(p *tale){atHome, crossed(20 * minute), renewed, taken}},
 		{"what is no secret", "high", []func(p *tale){atHome, crossed(20 * minute), uses}},
 		{"behind a gateway", "critical", []func(p *tale){through(nat), taken}},
@@ -78,10 +92,13 @@ func TestThreeCredentialsMakeNoGateway(t *testing.T) {
 		p.sort()
 		found := p.detects(t, nodeCredentialMisuse(), housed(6))
 		for i := 1; i <= 3; i++ {
-			got := ""
+			got, from := "", thief
+			if strings.Contains(c.name, "each other's") {
+				from = "from " + next(i)
+			}
 			for _, severity := range []string{"medium", "high", "critical"} {
 				for _, f := range found {
-					if strings.Contains(f, " "+severity+": ") && strings.Contains(f, name(i)) && strings.Contains(f, thief) {
+					if strings.Contains(f, " "+severity+": ") && strings.Contains(f, name(i)) && strings.Contains(f, from) {
 						got = severity
 					}
 				}

@@ -68,33 +68,41 @@ func (d *credentialDetector) shared(value string) bool {
 	return o != nil && len(o.Nodes) == mostOwners
 }
 
-// dwellers are who lives at addresses by the end of a minute: one of the nodes, and whether there are more.
+// dwellers are who lives at addresses by the end of a minute.
 type dwellers struct {
 	minute int64
 	known  bool
 	at     map[string]dweller
 }
 
+// dweller is who lives at an address: a node that renewed its Lease from there in the last ten minutes, if any did, and whether more do. Machines get the addresses of
+// others that are gone.
 type dweller struct {
-	name string
+	now  string
 	more bool
 }
 
-// of returns who lives at the address; nobody may live anywhere.
-func (w *dwellers) of(d *credentialDetector, value string) (at dweller, anywhere bool) {
+// of returns who lives at the address, and whether anybody lives or lived there, and anywhere.
+func (w *dwellers) of(d *credentialDetector, value string) (at dweller, here, anywhere bool) {
 	if !w.known || w.minute != d.minute {
 		*w = dwellers{d.minute, true, map[string]dweller{}}
 		for name, n := range d.nodes {
 			for kind := range uint8(useCertificate) {
 				for _, h := range n.used[kind] {
-					if o, is := w.at[h.Value]; h.Alive >= livesFor {
-						w.at[h.Value] = dweller{name, is || o.more}
+					if h.Alive < livesFor {
+						continue
 					}
+					o := w.at[h.Value]
+					if w.minute-minuteAt(h.Renewed) <= movedFor {
+						o = dweller{name, o.now != ""}
+					}
+					w.at[h.Value] = o
 				}
 			}
 		}
 	}
-	return w.at[value], len(w.at) > 0
+	at, here = w.at[value]
+	return at, here, len(w.at) > 0
 }
 
 // gateway reports whether an address is one of a proxy or a gateway to the node: three nodes come from there, and a kubelet lives there, where the log shows any that
@@ -103,14 +111,11 @@ func (d *credentialDetector) gateway(n *credentials, value string, s State) bool
 	if !d.shared(value) {
 		return false
 	}
-	at, anywhere := d.dwellers.of(d, value)
-	if !anywhere {
-		return true
+	at, here, anywhere := d.dwellers.of(d, value)
+	if anywhere && s != nil && hasAddress(s.NodeAddresses(n.name), value) {
+		return at.more || at.now != "" && at.now != n.name
 	}
-	if s != nil && hasAddress(s.NodeAddresses(n.name), value) {
-		return at.more || at.name != "" && at.name != n.name
-	}
-	return at.name != ""
+	return here || !anywhere
 }
 
 // severalAt reports whether more than one node comes from there.
