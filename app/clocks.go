@@ -10,6 +10,8 @@ import (
 const (
 	clocksApart   = 10 * time.Second
 	clocksObjects = 3
+	// fewApart is how far apart clocks may be if fewer objects show it: little more than the skew that is usual.
+	fewApart = 3 * time.Second
 )
 
 // ClocksApart is about requests that the API server decided as the state was a little later or earlier, outside of races. One or two are chance. Where there are several
@@ -40,6 +42,9 @@ func (c *ClocksApart) add(j *pipeline.Judgement) {
 
 // several reports whether clocks explain what was added better than chance.
 func (c *ClocksApart) several() bool { return len(c.objects) >= clocksObjects }
+
+// few reports whether clocks may explain what was added, if the check agreement fails for it.
+func (c *ClocksApart) few() bool { return c.Requests > 0 && c.Most <= fewApart && !c.several() }
 
 // Skew is the '--skew' by which these requests are races, in whole seconds.
 func (c *ClocksApart) Skew() time.Duration { return c.Most.Truncate(time.Second) + time.Second }

@@ -43,7 +43,7 @@ func TestClocksApart(t *testing.T) {
 			if by.Abs() < time.Second && (skew > 0 || agreement != checks.Passed) {
 				t.Errorf("seed %d, %s: --skew %s, agreement %s", seed, by, skew, agreement)
 			}
-			if -clocksApart < by && by < 0 && agreement == checks.Failed && skew == 0 { // one that is ahead looks like one that lags
+			if -fewApart < by && by < 0 && agreement == checks.Failed && skew == 0 { // one that is ahead looks like one that lags
 				t.Errorf("seed %d, %s: the check agreement fails, and nothing is advised", seed, by)
 			}
 			if skew == 0 {
@@ -69,6 +69,11 @@ func TestClocksApart(t *testing.T) {
 	}
 	if two := (&ClocksApart{Requests: 3, objects: map[skewObject]bool{{name: "a"}: true, {name: "b"}: true}}); two.several() {
 		t.Error("two objects are several")
+	}
+	for most, want := range map[time.Duration]bool{fewApart: true, fewApart + 1: false} {
+		if one := (&ClocksApart{Requests: 1, Most: most}); one.few() != want {
+			t.Errorf("one request, %s apart: %t", most, !want)
+		}
 	}
 	if found < 4 {
 		t.Errorf("%d of the days have a notice", found)

@@ -23,7 +23,7 @@ func (a *Analysis) Notices() (out []string) {
 	}
 	if a.Clocks.several() {
 		out = append(out, wording.ClocksApart(a.Clocks.Requests, a.Clocks.Most, a.Clocks.Skew()))
-	} else if a.Clocks.Requests > 0 && a.disagrees() {
+	} else if a.Clocks.few() && a.disagrees() {
 		out = append(out, wording.ClocksMayBeApart(a.Clocks.Requests, a.Clocks.Most, a.Clocks.Skew()))
 	}
 	return append(out, a.disorder()...)
