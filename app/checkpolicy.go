@@ -58,7 +58,8 @@ func (p *proof) hidden(in *checks.Input) {
 	}
 	// What a node asks for as somebody else, it may ask for by a binding alone.
 	harmlessOf := p.harmless
-	if nodesAct(in) {
+	bindings := checks.Inventory(in.Bindings, in.SystemNode, in.Keep)
+	if nodesAct(bindings) {
 		harmlessOf = func(string) coverage.Harmless { return nothingHarmless() }
 	}
 	users, groups := p.policy.Subjects()
@@ -78,7 +79,7 @@ func (p *proof) hidden(in *checks.Input) {
 			note(p.policy.HidesAsNode(like, p.harmless(anyName)), subjectOf(like))
 		}
 	}
-	for _, b := range checks.Inventory(in.Bindings, in.SystemNode, in.Keep) {
+	for _, b := range bindings {
 		if b.Fate != checks.Goes {
 			continue
 		}
@@ -158,8 +159,8 @@ func nothingHarmless() coverage.Harmless {
 }
 
 // nodesAct reports whether a binding that goes lets nodes act as others.
-func nodesAct(in *checks.Input) bool {
-	return slices.ContainsFunc(checks.Inventory(in.Bindings, in.SystemNode, in.Keep), func(b checks.Inventoried) bool {
+func nodesAct(bindings []checks.Inventoried) bool {
+	return slices.ContainsFunc(bindings, func(b checks.Inventoried) bool {
 		return b.Fate == checks.Goes && checks.GivesImpersonation(b.Rules) && slices.ContainsFunc(b.Subjects, rbac.SubjectRef.ForNodes)
 	})
 }

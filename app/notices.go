@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/rules"
@@ -23,15 +22,10 @@ func (a *Analysis) Notices() (out []string) {
 	}
 	if a.Clocks.several() {
 		out = append(out, wording.ClocksApart(a.Clocks.Requests, a.Clocks.Most, a.Clocks.Skew()))
-	} else if a.Clocks.few() && a.disagrees() {
+	} else if a.Clocks.few() && checks.StateIn(a.Facts.Checks, "agreement") == checks.Failed {
 		out = append(out, wording.ClocksMayBeApart(a.Clocks.Requests, a.Clocks.Most, a.Clocks.Skew()))
 	}
 	return append(out, a.disorder()...)
-}
-
-// disagrees reports whether the check agreement failed.
-func (a *Analysis) disagrees() bool {
-	return slices.ContainsFunc(a.Facts.Checks, func(r checks.Result) bool { return r.Check == "agreement" && r.State == checks.Failed })
 }
 
 // disorder says which inputs are not in the order of time, if requests of nodes were left out for that. What goes from the newest event to the oldest is an error.

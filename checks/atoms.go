@@ -320,9 +320,12 @@ func Touches(rules []rbacv1.PolicyRule) func(verb, group, resource, sub, name, p
 
 // GivesEverything reports whether rules give every right of every resource.
 func GivesEverything(rules []rbacv1.PolicyRule) bool {
-	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
-		return slices.Contains(r.Verbs, "*") && slices.Contains(r.APIGroups, "*") && slices.Contains(r.Resources, "*") && len(r.ResourceNames) == 0
-	})
+	for a := range eachAtom(rules) {
+		if a.gives(atom{verb: "*", group: "*", resource: "*"}) {
+			return true
+		}
+	}
+	return false
 }
 
 // GivesImpersonation reports whether rules give a right that the API server asks for when somebody acts as another user.

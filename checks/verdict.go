@@ -67,7 +67,7 @@ func (v *Verdict) State(name string) State {
 func Conclude(q Question, results []Result, applied []Applied) Verdict {
 	v := Verdict{Question: q}
 	for _, c := range Of(q) {
-		switch stateIn(results, c.Name) {
+		switch StateIn(results, c.Name) {
 		case Passed:
 			v.Passed = append(v.Passed, c.Name)
 		case Waived:
@@ -89,8 +89,8 @@ func Conclude(q Question, results []Result, applied []Applied) Verdict {
 	return v
 }
 
-// stateIn is the state of a check by all its results; without one it is unproven.
-func stateIn(results []Result, name string) State {
+// StateIn is the state of a check by all its results; without one it is unproven.
+func StateIn(results []Result, name string) State {
 	s, found := Passed, false
 	for i := range results {
 		if r := &results[i]; r.Check == name {

@@ -62,7 +62,7 @@ func TestPrintedWaiversCoverWhatIsUnproven(t *testing.T) {
 
 // betterThanItsBase names a check that is passed or waived, and one that it rests on that is neither.
 func betterThanItsBase(results []Result) (check, base string) {
-	open := func(name string) bool { s := stateIn(results, name); return s != Passed && s != Waived }
+	open := func(name string) bool { s := StateIn(results, name); return s != Passed && s != Waived }
 	for _, c := range All() {
 		for _, b := range c.RestsOn {
 			if open(b) && !open(c.Name) {

@@ -19,8 +19,8 @@ type PolicyOptions struct {
 }
 
 const (
-	anyNode         = nodeid.UserPrefix + "nodetrail-example"
-	anyNamespace    = "nodetrail-example"
+	anyNode         = nodeid.UserPrefix + AnyName
+	anyNamespace    = AnyName
 	maxNamed        = 8
 	systemNamespace = "kube-system"
 )
@@ -45,7 +45,7 @@ func (p *Policy) Gaps(o PolicyOptions) []codes.Gap {
 	ask(writeQuestions(), nodes, namespaces, func(a *asked) { c.write(a) })
 	if o.StateFromAudit {
 		others := []user.Info{
-			&user.DefaultInfo{Name: "nodetrail-example", Groups: []string{user.AllAuthenticated}},
+			&user.DefaultInfo{Name: AnyName, Groups: []string{user.AllAuthenticated}},
 			&user.DefaultInfo{Name: "system:kube-scheduler", Groups: []string{user.AllAuthenticated}},
 			&user.DefaultInfo{
 				Name:   "system:serviceaccount:kube-system:replicaset-controller",

@@ -191,7 +191,7 @@ func (p *Policy) vocabulary() *vocabulary {
 		add(&v.namespaces, r.Namespaces...)
 		for _, spec := range r.NonResourceURLs {
 			// The path itself, or one below it.
-			add(&v.paths, strings.ReplaceAll(spec, "*", ""), strings.ReplaceAll(spec, "*", "nodetrail-example"))
+			add(&v.paths, strings.ReplaceAll(spec, "*", ""), strings.ReplaceAll(spec, "*", AnyName))
 		}
 		for _, g := range r.Resources {
 			add(&v.groups, g.Group)

@@ -128,7 +128,7 @@ func (q *question) attributes(who user.Info, verb, namespace string) authorizer.
 	}
 	// A name that rules hardly name, where the request has one.
 	if verb != "list" && verb != "watch" && (verb != "create" || sub != "") {
-		a.Name = "nodetrail-example"
+		a.Name = AnyName
 	}
 	return a
 }

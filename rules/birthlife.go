@@ -184,7 +184,7 @@ func (d *birthDetector) gateway(address string, m *made, s State) bool {
 			continue
 		}
 		lives++
-		if s != nil && hasAddress(slices.Concat(s.NodeAddressSets(name, m.at)...), address) {
+		if s != nil && rank(s.NodeAddressSets(name, m.at), address) != isStrange {
 			own++
 		}
 	}

@@ -68,13 +68,6 @@ func (d *credentialDetector) shared(value string) bool {
 	return o != nil && len(o.Nodes) == mostOwners
 }
 
-// dwellers are who lives at addresses by the end of a minute.
-type dwellers struct {
-	minute int64
-	known  bool
-	at     map[string]dweller
-}
-
 // dweller is who lives at an address: a node that renewed its Lease from there in the last ten minutes, if any did, and whether more do. Machines get the addresses of
 // others that are gone.
 type dweller struct {
@@ -82,27 +75,27 @@ type dweller struct {
 	more bool
 }
 
-// of returns who lives at the address, and whether anybody lives or lived there, and anywhere.
-func (w *dwellers) of(d *credentialDetector, value string) (at dweller, here, anywhere bool) {
-	if !w.known || w.minute != d.minute {
-		*w = dwellers{d.minute, true, map[string]dweller{}}
+// dwellersAt returns who lives at the address by the end of the latest minute, and whether anybody lives or lived there, and anywhere.
+func (d *credentialDetector) dwellersAt(value string) (at dweller, here, anywhere bool) {
+	if d.dwellers == nil {
+		d.dwellers = map[string]dweller{}
 		for name, n := range d.nodes {
 			for kind := range uint8(useCertificate) {
 				for _, h := range n.used[kind] {
 					if h.Alive < livesFor {
 						continue
 					}
-					o := w.at[h.Value]
-					if w.minute-minuteAt(h.Renewed) <= movedFor {
+					o := d.dwellers[h.Value]
+					if d.minute-minuteAt(h.Renewed) <= movedFor {
 						o = dweller{name, o.now != ""}
 					}
-					w.at[h.Value] = o
+					d.dwellers[h.Value] = o
 				}
 			}
 		}
 	}
-	at, here = w.at[value]
-	return at, here, len(w.at) > 0
+	at, here = d.dwellers[value]
+	return at, here, len(d.dwellers) > 0
 }
 
 // gateway reports whether an address is one of a proxy or a gateway to the node: three nodes come from there, and a kubelet lives there, where the log shows any that
@@ -111,7 +104,7 @@ func (d *credentialDetector) gateway(n *credentials, value string, s State) bool
 	if !d.shared(value) {
 		return false
 	}
-	at, here, anywhere := d.dwellers.of(d, value)
+	at, here, anywhere := d.dwellersAt(value)
 	if anywhere && s != nil && hasAddress(s.NodeAddresses(n.name), value) {
 		return at.more || at.now != "" && at.now != n.name
 	}

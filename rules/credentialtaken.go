@@ -74,8 +74,8 @@ func (d *credentialDetector) straggle(r *Request, step int64) {
 		return
 	}
 	key := keyOfAddress(addr)
-	n.latest = max(n.latest, step/stepsPerMinute)
 	minute := step / stepsPerMinute
+	n.latest = max(n.latest, minute)
 	if d.own(n, key.kind, key.value, minute, nil); took(r) || endsNow(r, step) && n.habit(key.kind, key.value) == nil {
 		d.wait(n, key, text, minute, r)
 	}

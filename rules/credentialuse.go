@@ -30,8 +30,8 @@ type credentialDetector struct {
 	takenStored bool
 	leased      bool // see tellsLives
 	pools       pools
-	minute      int64 // that was taken in last
-	dwellers    dwellers
+	minute      int64              // that was taken in last
+	dwellers    map[string]dweller // by address, at the end of that minute; nil until they are asked for
 	dropping
 }
 
@@ -364,7 +364,7 @@ func (d *credentialDetector) take(minute int64, s State, found func(*Detection))
 			d.dirty[n.name] = struct{}{}
 		}
 	}
-	d.minute, d.dwellers.known = minute, false
+	d.minute, d.dwellers = minute, nil
 	nodes := slices.SortedFunc(maps.Keys(several), func(a, b *credentials) int { return strings.Compare(a.name, b.name) })
 	for _, n := range nodes {
 		for kind := range uint8(useKinds) {
@@ -461,10 +461,16 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 	list := slices.SortedFunc(slices.Values(n.used[kind]), func(a, b *habit) int {
 		return cmp.Or(a.First.Compare(b.First), strings.Compare(a.Value, b.Value))
 	})
+	through := func(h *habit) bool { // many nodes come so
+		if kind == useCertificate {
+			return d.shared(h.Value)
+		}
+		return d.gateway(n, h.Value, s)
+	}
 	for i, home := range list {
 		for _, other := range list[i+1:] {
 			home, isOwn := home, false // whether the Node has home
-			if kind == useCertificate && d.shared(home.Value) && d.shared(other.Value) || kind != useCertificate && d.gateway(n, home.Value, s) && d.gateway(n, other.Value, s) {
+			if through(home) && through(other) {
 				continue // addresses of a proxy or a gateway, through which several nodes come
 			}
 			if kind != useCertificate && (isLoopback(home.Value) || isLoopback(other.Value)) {
@@ -499,7 +505,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				found(n.detection(other, SecondAddress, other.Value, minute, Medium, codes.Params{
 					codes.Text(ParamAddress, other.Value), codes.Text(ParamHome, home.Value), codes.Int(ParamTurns, turns(home, other, minute)),
 				}))
-			case s != nil && !d.gateway(n, other.Value, s) && home.Last.Before(other.First) && other.Minute-stepOf(other.First)/stepsPerMinute >= movedFor:
+			case s != nil && !through(other) && home.Last.Before(other.First) && other.Minute-stepOf(other.First)/stepsPerMinute >= movedFor:
 				if own == nil {
 					own = slices.Concat([]string{""}, s.NodeAddresses(n.name))
 				}
