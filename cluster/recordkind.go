@@ -182,7 +182,7 @@ func (k *kindRecorder) turn(p phase, err error) {
 func (k *kindRecorder) pause(ctx context.Context, msg string, err error) {
 	k.backoff = min(max(2*k.backoff, k.cfg.MinBackoff), k.cfg.MaxBackoff)
 	if err != nil {
-		k.log.Warn().Err(err).Dur("wait", k.backoff).Msg(msg)
+		k.log.Warn().Err(err).Stringer("wait", k.backoff).Msg(msg)
 	}
 	sleep(ctx, k.backoff/2+rand.N(k.backoff/2+1))
 }

@@ -50,7 +50,7 @@ func newStateJournal(dir, resource string, maxBytes int64, log zerolog.Logger) *
 
 // fail gives the file up.
 func (j *stateJournal) fail(now time.Time, err error) {
-	j.log.Error().Err(err).Dur("retry", retryJournal).Msg("the journal of the state cannot be written: after a restart, what happens meanwhile is unknown")
+	j.log.Error().Err(err).Stringer("retry", retryJournal).Msg("the journal of the state cannot be written: after a restart, what happens meanwhile is unknown")
 	j.drop()
 	j.failed = now
 }

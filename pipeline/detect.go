@@ -105,7 +105,7 @@ func (e *Engine) runsAhead(by time.Duration, now time.Time) {
 	if a.most = max(a.most, by); a.most < aheadTold || !a.told.IsZero() && now.Sub(a.told) < aheadToldEvery {
 		return
 	}
-	e.opt.Log.Warn().Dur("ahead", a.most).Int64("requests", a.requests).
+	e.opt.Log.Warn().Stringer("ahead", a.most).Int64("requests", a.requests).
 		Msg("requests are dated ahead of this machine's clock: that of an API server, or this one, is wrong; the rules over time look at them when their time has come, and never at those that are an hour ahead")
 	a.most, a.told = 0, now
 }

@@ -348,7 +348,7 @@ func (q *Queue) failed(err error, pause time.Duration) {
 	if first {
 		level = zerolog.WarnLevel
 	}
-	q.o.Log.WithLevel(level).Err(err).Dur("retryIn", pause).Msg("the sink does not take findings; they wait")
+	q.o.Log.WithLevel(level).Err(err).Stringer("retryIn", pause).Msg("the sink does not take findings; they wait")
 }
 
 func (q *Queue) done(n int, refusal error) {

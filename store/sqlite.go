@@ -210,7 +210,7 @@ func (e *embedded) checkPages(ctx context.Context, r reader, log zerolog.Logger)
 	err := r.each(bounded, "PRAGMA quick_check(1)", nil, func(scan func(...any) error) error { return scan(&finding) })
 	switch {
 	case err != nil && ctx.Err() == nil && bounded.Err() != nil:
-		log.Warn().Str("store", e.path).Dur("after", checkFor).Msg("the store was not closed in order; its check was cut short")
+		log.Warn().Str("store", e.path).Stringer("after", checkFor).Msg("the store was not closed in order; its check was cut short")
 		return nil
 	case err != nil:
 		return err

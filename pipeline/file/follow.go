@@ -168,7 +168,7 @@ func (f *Follow) Run(ctx context.Context, in source.Intake) error {
 	if !f.opt.PollOnly {
 		w, err := fsnotify.NewWatcher()
 		if err != nil {
-			f.log.Warn().Err(err).Dur("poll", f.opt.Poll).Msg("the system does not tell of changes to files; they are polled")
+			f.log.Warn().Err(err).Stringer("poll", f.opt.Poll).Msg("the system does not tell of changes to files; they are polled")
 		} else {
 			defer w.Close()
 			r.watcher = w

@@ -303,7 +303,7 @@ func (l *lane) troubled(ctx context.Context, err error, t *trouble) bool {
 	lasted := time.Since(t.since)
 	if lasted > l.s.opt.Patience/2 && !t.warned {
 		t.warned = true
-		l.log.Warn().Err(err).Dur("lasted", lasted).Msg("kafka: no answer for a partition")
+		l.log.Warn().Err(err).Stringer("lasted", lasted).Msg("kafka: no answer for a partition")
 	} else {
 		l.log.Debug().Err(err).Msg("kafka: no answer for a partition")
 	}
@@ -316,7 +316,7 @@ func (l *lane) troubled(ctx context.Context, err error, t *trouble) bool {
 
 func (l *lane) recovered(t *trouble) {
 	if t.warned {
-		l.log.Info().Dur("lasted", time.Since(t.since)).Msg("kafka: the partition answers again")
+		l.log.Info().Stringer("lasted", time.Since(t.since)).Msg("kafka: the partition answers again")
 	}
 	*t = trouble{}
 }

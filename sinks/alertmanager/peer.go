@@ -190,5 +190,5 @@ func (p *peer) failed(err error, pause time.Duration) {
 	if first {
 		level = zerolog.WarnLevel
 	}
-	s.o.Log.WithLevel(level).Err(err).Str("peer", p.name).Dur("retryIn", pause).Msg("Alertmanager does not take alerts; they wait")
+	s.o.Log.WithLevel(level).Err(err).Str("peer", p.name).Stringer("retryIn", pause).Msg("Alertmanager does not take alerts; they wait")
 }
