@@ -116,6 +116,8 @@ type Analysis struct {
 	LeftOut int64
 	// Clocks are about requests outside of races that a wrong clock explains.
 	Clocks ClocksApart
+	// Unkept names the bindings of Keep that cannot be kept, as clusterrolebinding/NAME.
+	Unkept []string
 	// Evidence is what the logs show by node, API server and hour, what lies outside of the window included.
 	Evidence *evidence.Ledger
 }
@@ -236,12 +238,13 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	if o.Now.IsZero() {
 		o.Now = time.Now()
 	}
-	f.Checks, f.Waivers = checks.Apply(checks.Run(proven.input()), o.Waivers, o.Now)
+	in := proven.input()
+	f.Checks, f.Waivers = checks.Apply(checks.Run(in), o.Waivers, o.Now)
 	f.Lagged = proven.lagged
 	f.Aside = proven.only.aside(proven.state, b.Tally())
 	f.Only, f.Incidents = o.Nodes, hours.Book(o.Cluster, excepted(o.Exceptions, o.Now)).Incidents(res.Last)
 	f.Exceptions, f.Now = o.Exceptions, o.Now
-	return &Analysis{Report: b.Report(f), Facts: f, Log: res, Counts: counts, LeftOut: over.missedOfNodes.requests, Clocks: clocks, Evidence: p.logs.Ledger}, nil
+	return &Analysis{Report: b.Report(f), Facts: f, Log: res, Counts: counts, LeftOut: over.missedOfNodes.requests, Clocks: clocks, Unkept: unkeepable(in), Evidence: p.logs.Ledger}, nil
 }
 
 // addGaps adds what the audit policy keeps out of the log to the findings, as of the log's end.

@@ -125,6 +125,16 @@ func unknown(kept []rbac.BindingRef, s *rbac.Store) error {
 	return nil
 }
 
+// unkeepable are the bindings that are to stay and will be deleted all the same, in order.
+func unkeepable(in *checks.Input) (out []string) {
+	for _, b := range checks.Inventory(in.Bindings, in.SystemNode, in.Keep) {
+		if b.Fate == checks.Goes && slices.Contains(in.Keep, b.Binding) {
+			out = append(out, b.Binding.String())
+		}
+	}
+	return out
+}
+
 // others are those whose requests have to be read in addition to those of nodes; nil for nobody.
 func (b *bindingBook) others() *audit.Subjects {
 	var out *audit.Subjects

@@ -99,12 +99,18 @@ func (p *passage) facts(s *judging.Setup, res *file.Result, counts pipeline.Coun
 	for _, p := range res.Malformed {
 		f.Events.MalformedAt = append(f.Events.MalformedAt, report.Place{File: p.Path, Line: p.Line, Cause: p.Cause, OfNoNode: p.OfNoNode})
 	}
+	if emptyWindow(counts) {
+		f.Gaps = append(f.Gaps, codes.Gap{Kind: codes.Log, Code: codes.WindowEmpty, Params: codes.Params{codes.Time(codes.ParamFirst, res.First), codes.Time(codes.ParamLast, res.Last)}})
+	}
 	for _, err := range res.Errors { // what was not read may hold a blocker
 		g := codes.Gap{Kind: codes.Log, Code: codes.LogUnread, Params: codes.Params{codes.Text(codes.ParamTrouble, err.Error())}}
 		f.Gaps, f.Lacks = append(f.Gaps, g), append(f.Lacks, g)
 	}
 	return f
 }
+
+// emptyWindow reports whether all requests of nodes are outside of the window.
+func emptyWindow(counts pipeline.Counts) bool { return counts.Judged == 0 && counts.OutOfWindow > 0 }
 
 // storedFacts are facts as run stores them for report, one row for each instance. They are JSON whose keys stay as they are: a store outlives
 // the program that wrote it, and report may be of another version than run.

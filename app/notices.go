@@ -15,7 +15,10 @@ func (a *Analysis) Notices() (out []string) {
 			out = append(out, fmt.Sprintf("rule %s, %d times: %s", x.Rule, x.Count, wording.Visible(x.Message)))
 		}
 	}
-	if a.Counts.Judged == 0 && a.Counts.OutOfWindow > 0 {
+	for _, name := range a.Unkept {
+		out = append(out, wording.CannotKeep(name))
+	}
+	if emptyWindow(a.Counts) {
 		out = append(out, wording.NothingInWindow(a.Log.First, a.Log.Last))
 	} else if a.Counts.Later > 0 {
 		out = append(out, wording.Continues(a.Counts.Later, a.Log.Last))

@@ -9,6 +9,7 @@ import (
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/coverage"
+	"github.com/nodetrail/nodetrail/internal/userfile"
 )
 
 // PolicyCheckOptions are the inputs of PolicyCheck.
@@ -120,7 +121,7 @@ func readPolicyText(o PolicyCheckOptions) ([]byte, error) {
 	if o.Path != "-" {
 		f, err := os.Open(o.Path)
 		if err != nil {
-			return nil, fmt.Errorf("reading the audit policy: %w", err)
+			return nil, userfile.Unreadable(o.Path, err)
 		}
 		defer f.Close()
 		in = f

@@ -101,6 +101,9 @@ func Suggest(ctx context.Context, o SuggestOptions) (*SuggestResult, error) {
 	}
 	out := &SuggestResult{Suggestion: s.Suggestion(), Unread: errors.Join(res.Errors...)}
 	out.Suggestion.Skew = c.measured
+	if out.Unread != nil {
+		out.Suggestion.Unread = out.Unread.Error()
+	}
 	if c.in.hasState() {
 		out.Suggestion.Audiences = audiencesOf(judged.State, c.end(res))
 	}

@@ -165,7 +165,7 @@ Nobody used the credentials of nodes for anything that the Node authorizer does 
 - Every request of a node that only RBAC allowed was made by a binding that stays, or was harmless. The check nothing-depends says what is
   harmless. A binding that gave too much at the time of the request does not stay, and one that you keep
   is no reason if it then gave what the check no-excess-rights does not allow. A request of a kubelet in a race is harmless, too.
-- No service account, user or bootstrap group used a right that only a binding that goes gives, or its use was harmless.
+- No service account, user or bootstrap group used a right that only a binding that will be deleted gives, or its use was harmless.
 - The verdicts are right: the checks version-known, agreement, state-complete and rules-on passed too.
 
 ## What defeats it

@@ -106,7 +106,8 @@ Log all requests of the group 'system:nodes' at level 'Metadata', with a rule be
 const docPolicyKnown = `The audit policy is known and hides nothing
 
 ## What it claims
-The audit policy in force logs every request of nodes, of those who act as nodes, and of others to whom a binding that goes gives something.
+The audit policy in force logs every request of nodes, of those who act as nodes, and of others to whom a binding that will be deleted gives
+something.
 
 ## What proves it
 You give the policy ('--audit-policy', 'coverage.policyFile'). nodetrail evaluates it with the API server's own evaluation of policies, and
@@ -118,10 +119,10 @@ the policy logs all of these requests:
   programs with their credentials make. Of a group, a rule may name its members, by a user name or by another group. Names that begin with
   'system:' do not count, except for service accounts of the group. Neither do members of a group that may do everything: an administrator
   needs no node's rights;
-- if a binding that goes lets nodes act as others: all requests of nodes, since the policy is evaluated for the node;
-- if a binding that goes is for 'system:nodes': the same requests of users in this group whose names are no node's, if a rule names the user
-  or another group. Names that begin with 'system:' do not count: Kubernetes' own users have bindings of their own;
-- requests of other subjects of bindings that go: what those bindings give them.
+- if a binding that will be deleted lets nodes act as others: all requests of nodes, since the policy is evaluated for the node;
+- if a binding that will be deleted is for 'system:nodes': the same requests of users in this group whose names are no node's, if a rule names
+  the user or another group. Names that begin with 'system:' do not count: Kubernetes' own users have bindings of their own;
+- requests of other subjects of bindings that will be deleted: what those bindings give them.
 
 ## What defeats it
 The check is unproven in these cases:
@@ -306,14 +307,14 @@ One of these proves it:
 If the log contradicts '--kubernetes-version' and '--feature-gates', remove these flags. If no version fits, look at the requests that are
 listed, and check '--authorization-mode'.`
 
-const docNothingDepends = `No request needs a binding that goes
+const docNothingDepends = `No request needs a binding that will be deleted
 
 ## What it claims
-No client notices when the bindings that go are deleted.
+No client notices when the bindings are deleted.
 
 ## What proves it
-Some requests are let through by RBAC and not by the Node authorizer, because of a binding that goes. Every such request is harmless, for
-one of these reasons:
+Some requests are let through by RBAC and not by the Node authorizer, because of a binding that will be deleted. Every such request is harmless,
+for one of these reasons:
 
 - Admission refused it anyway.
 - A kubelet asked for an object that its node could reach until at most a minute before, or before the node was cut off. The object was
@@ -328,33 +329,33 @@ A request of a kubelet that succeeded, such as a watch or a get of a pod that ex
 kubelet's Node.
 
 The report lists requests by bindings that stay, and does not count them. The bindings at the end of the log decide. A request also counts
-if its binding is not about nodes at the end, but was one that goes at the time of the request. The same applies if the log does not name
-the binding, or if the state does not have it.
+if its binding is not about nodes at the end, but was one that would be deleted at the time of the request. The same applies if the log does not
+name the binding, or if the state does not have it.
 
 From Kubernetes 1.32 on, the Node authorizer lets a node read only its own Node and pods. If the API servers have this limit at the end of
 the log, a request that they allowed before without it counts like the others. If they do not have it yet, the report lists such requests:
 their clients need RBAC after the upgrade.
 
-nodetrail also judges the requests of bootstrap groups, service accounts and users to whom a binding that goes is bound. The check
+nodetrail also judges the requests of bootstrap groups, service accounts and users to whom a binding that will be deleted is bound. The check
 races-decided judges requests in races.
 
 ## What defeats it
 The check fails if such a request is not harmless:
 
 - The request succeeded.
-- Or its client would get another answer: 404 becomes 403.
+- The request ended in 404, and without the binding it would end in 403.
 
 A request through a proxy always counts, whatever the answer. Impersonation counts unless admission refused the request, both of nodes and
 by nodes.
 
 Some requests need a second right, which the log does not name. If an update or an apply made its object (201), the client needs 'create'
 for it, too. So does a client that connects to a pod ('exec', 'attach', 'portforward') by GET, since Kubernetes 1.35. The check fails if only
-a binding that goes gives this right.
+a binding that will be deleted gives this right.
 
 The check is unproven in these cases:
 
 - The log does not hold the answer to such a request.
-- A client that a binding which goes is bound to created or changed a role or a binding. RBAC lets a client give others only rights that it has
+- A subject of a binding that will be deleted created or changed a role or a binding. RBAC lets a client give others only rights that it has
   itself, so it may need the binding for that. This does not apply if the client has all these rights by other bindings, or the verb 'escalate'
   or 'bind'.
 - Such a client created or changed an admission policy with parameters, or a binding of one. It may do so only if it may read the parameters.
@@ -363,15 +364,15 @@ The check is unproven in these cases:
 - A kubelet listed or watched one object, and the state does not tell whether its node used the object. Such a request from an address that
   the node never had fails the check.
 - A binding that stays allowed such a request at a time when its role gave more than is documented. It does not allow the request at the end
-  of the log, and a binding that goes may. This does not apply to a binding that you keep with '--keep'.
+  of the log, and a binding that will be deleted may. This does not apply to a binding that you keep with '--keep'.
 - Something else allowed such a request, but has ended since: another binding was deleted, or its role gives less. At the end of the state,
-  only a binding that goes allows it. The client may have ended with it, or may need the binding from then on.
+  only a binding that will be deleted allows it. The client may have ended with it, or may need the binding from then on.
 - The state does not hold the bindings and roles of the whole window.
 
 ## What to do
 Move each client that is listed to a service account of its own. 'nodetrail suggest' writes the role for it.`
 
-const docBindingsInventoried = `All bindings that go are known
+const docBindingsInventoried = `All bindings that will be deleted are known
 
 ## What it claims
 nodetrail knows every binding that the migration deletes.
@@ -379,7 +380,7 @@ nodetrail knows every binding that the migration deletes.
 ## What proves it
 The state holds all bindings and roles.
 
-A binding goes in each of these cases:
+The migration deletes a binding in each of these cases:
 
 - Its role is 'system:node' or a copy of it, whoever its subjects are.
 - One of its subjects is the group 'system:nodes', a user 'system:node:…' or a group of bootstrapping nodes.
@@ -402,20 +403,20 @@ The check is unproven in each of these cases:
 - You do not give the RBAC state. Or the state holds the API server's own roles without their bindings, or the API server's own RoleBindings
   without their Roles.
 - The log names a binding that would go, and the state does not have it.
-- nodetrail did not judge the requests of the subjects of a binding that goes.
-- A binding that goes is for a service account, kubelets created tokens for it, and it made no request in the window. The audit policy logs each
-  request that it makes for a resource. Its requests are missing from the log, or its pods do not use the token.
-- A binding that goes is for a group of bootstrapping nodes, and no node joined in the window. A kubelet that restarts does not use the
-  bootstrap token.
-- Within the window, somebody created a binding that goes, or it got more rights. The log shows only from then on who needs it.
-- Within the window, somebody deleted another binding that gave the same rights as a binding that goes. The log shows only from then on who
-  needs the binding that goes.
-- A binding that goes gives a right that no request shows in use, and no other binding gives that right. The binding's role names the right,
-  or gives it by a wildcard.
-- A binding that goes gives a right that neither 'system:node' nor another binding gives, and in the window somebody asked the API server what
-  other users may do. kube-rbac-proxy, for example, creates a SubjectAccessReview for each client, about any right that you configure. Reviews
-  that kubelets and the programs of the control plane ask for do not count. If the audit policy does not log all reviews of others, somebody
-  may have asked.
+- nodetrail did not judge the requests of the subjects of a binding that will be deleted.
+- A binding that will be deleted is for a service account, kubelets created tokens for it, and it made no request in the window. The audit
+  policy logs each request that it makes for a resource. Its requests are missing from the log, or its pods do not use the token.
+- A binding that will be deleted is for a group of bootstrapping nodes, and no node joined in the window. A kubelet that restarts does not use
+  the bootstrap token.
+- Within the window, somebody created a binding that will be deleted, or it got more rights. The log shows only from then on who needs it.
+- Within the window, somebody deleted another binding that gave the same rights as a binding that will be deleted. The log shows only from then
+  on who needs the binding that will be deleted.
+- A binding that will be deleted gives a right that no request shows in use, and no other binding gives that right. The binding's role names the
+  right, or gives it by a wildcard.
+- A binding that will be deleted gives a right that neither 'system:node' nor another binding gives, and in the window somebody asked the API
+  server what other users may do. kube-rbac-proxy, for example, creates a SubjectAccessReview for each client, about any right that you
+  configure. Reviews that kubelets and the programs of the control plane ask for do not count. If the audit policy does not log all reviews of
+  others, somebody may have asked.
 
 No request shows these rights in use:
 

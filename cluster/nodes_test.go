@@ -88,7 +88,7 @@ func TestHoles(t *testing.T) {
 	}
 	const claim = `{"name":"d","persistentVolumeClaim":{"claimName":"data"}}`
 	const node = `{"kind":"Node","apiVersion":"v1","metadata":{"name":"w1","uid":"n"}}`
-	const volumes = "the state holds no PersistentVolume, though pods on nodes have claims of some: what leads over volumes is missing"
+	const volumes = "the state has no PersistentVolume, although pods on nodes use claims: paths through volumes are missing"
 	for name, x := range map[string]struct{ pod, want string }{
 		"no claims": {pod("w1", ""), "[]"}, "a claim": {pod("w1", claim), "[" + volumes + "]"}, "a pod that waits for its node": {pod("", claim), "[]"},
 	} {

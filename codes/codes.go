@@ -44,6 +44,7 @@ const (
 	// Of the log.
 	LogEmpty        Code = "log-empty"
 	LogWithoutNodes Code = "log-without-nodes"
+	WindowEmpty     Code = "window-empty"
 	LogUnread       Code = "log-unread"
 	DenialsUnlogged Code = "denials-unlogged"
 	LinesUnreadable Code = "lines-unreadable"
@@ -91,6 +92,7 @@ const (
 	LookAtNodes           Code = "look-at-nodes"
 	RecordState           Code = "record-state"
 	IssueCertificates     Code = "issue-certificates"
+	FindKubelets          Code = "find-kubelets"
 	MoveClients           Code = "move-clients"
 	AskAgain              Code = "ask-again"
 	FindBindings          Code = "find-bindings"
@@ -117,6 +119,8 @@ const (
 	ParamTotal    = "total"
 	ParamBy       = "by" // how long
 	ParamAt       = "at"
+	ParamFirst    = "first" // event of the log
+	ParamLast     = "last"
 	ParamHave     = "have"
 	ParamWant     = "want"
 	ParamMessage  = "message" // the sentence that a store of before had in place of parameters, or the message of a user's rule

@@ -121,13 +121,13 @@ func TestWords(t *testing.T) {
 		}},
 		{"worker-2 get secrets shop/db", "06:11:00", "deny", fmt.Sprintf(noPath, "worker-2"), []string{
 			"No path connected secret shop/db with node worker-2 then.",
-			"Node worker-2 last could by secret shop/db -> pod shop/web-2 -> node worker-2, from 2026-11-21T05:58:00Z until 2026-11-21T06:02:00Z.",
-			"Node worker-2 could later by secret shop/db -> pod shop/web-4 -> node worker-2, from 2026-11-21T06:20:00Z to the state's end.",
+			"Node worker-2 could last reach it by secret shop/db -> pod shop/web-2 -> node worker-2, from 2026-11-21T05:58:00Z until 2026-11-21T06:02:00Z.",
+			"Node worker-2 could reach it later by secret shop/db -> pod shop/web-4 -> node worker-2, from 2026-11-21T06:20:00Z to the state's end.",
 		}},
 		{"worker-1 get secrets shop/debug-key", "06:01:00", "deny", fmt.Sprintf(noPath, "worker-1"), []string{
 			"No path connected secret shop/debug-key with any node then.",
 			"It is a race: secret shop/debug-key began to lead to worker-1 250ms later.",
-			"Node worker-1 could later by secret shop/debug-key -> pod shop/web-1 -> node worker-1, from 2026-11-21T06:01:00.25Z to the state's end.",
+			"Node worker-1 could reach it later by secret shop/debug-key -> pod shop/web-1 -> node worker-1, from 2026-11-21T06:01:00.25Z to the state's end.",
 		}},
 		{"worker-1 get secrets shop/nothing", "06:01:00", "deny", fmt.Sprintf(noPath, "worker-1"), []string{
 			"No path connected secret shop/nothing with any node then.", "The state shows no time when node worker-1 could reach it.",
@@ -321,6 +321,6 @@ func TestWordsOfAStateThatLearnedBetter(t *testing.T) {
 		checkForms(t, node, ex)
 	}
 	f("worker-1", "06:05:00", nodeauthz.Answer{Verdict: nodeauthz.Deny, Reason: "x"}, "As the state knows now, the object did lead to the node: secret shop/db -> ")
-	f("worker-2", "06:05:00", nodeauthz.Answer{Verdict: nodeauthz.Allow}, "The path that allowed it is not known any more.", "Node worker-2 last could by ")
+	f("worker-2", "06:05:00", nodeauthz.Answer{Verdict: nodeauthz.Allow}, "The path that allowed it is not known any more.", "Node worker-2 could last reach it by ")
 	f("worker-1", "06:05:00", nodeauthz.Answer{Verdict: nodeauthz.Unknown}, "It was not known when the request was judged.", "As the state knows now, ")
 }

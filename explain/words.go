@@ -193,10 +193,10 @@ func (ex *Explanation) words() []string {
 		add("As the state knows now, the object did lead to the node: " + by(ex.Path))
 	}
 	if ex.Last != nil {
-		add(node + " last could by " + by(ex.Last))
+		add(node + " could last reach it by " + by(ex.Last))
 	}
 	if ex.Next != nil {
-		add(node + " could later by " + by(ex.Next))
+		add(node + " could reach it later by " + by(ex.Next))
 	}
 	if ex.Verdict == "deny" && ex.Path == nil && ex.Last == nil && ex.Next == nil {
 		add("The state shows no time when node " + ex.Request.Node + " could reach it.")

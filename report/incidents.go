@@ -124,6 +124,12 @@ func (t Text) incidents(b *strings.Builder, r *Report) {
 
 // incidentCounts says how many incidents are in each state.
 func (r *Report) incidentCounts() string {
+	counts := r.incidentsBy()
+	return fmt.Sprintf("%d open, %d quiet, %d closed", counts[incidents.Open], counts[incidents.Quiet], counts[incidents.Closed])
+}
+
+// incidentsBy is how many incidents are in each state.
+func (r *Report) incidentsBy() map[incidents.State]int64 {
 	counts := map[incidents.State]int64{}
 	for i := range r.Incidents {
 		counts[r.Incidents[i].State]++
@@ -131,13 +137,18 @@ func (r *Report) incidentCounts() string {
 	for state, n := range r.IncidentsMore {
 		counts[state] += int64(n)
 	}
-	return fmt.Sprintf("%d open, %d quiet, %d closed", counts[incidents.Open], counts[incidents.Quiet], counts[incidents.Closed])
+	return counts
 }
 
-// incidentLine is the summary's line. There is an incident.
-func (r *Report) incidentLine() string {
+// firstIncident says which incident to look at first, after how many there are. There is one.
+func (r *Report) firstIncident(counts string) string {
 	first := &r.Incidents[0]
-	return fmt.Sprintf("%s; look first at the one of %s (%s); --incidents shows each", r.incidentCounts(), wording.Visible(WhoseCredential(first)), first.Severity)
+	return fmt.Sprintf("%s; look first at the one of %s (%s); --incidents shows each", counts, wording.Visible(WhoseCredential(first)), first.Severity)
+}
+
+// urgent reports whether a critical incident is open: the first screen then says so before anything else.
+func (r *Report) urgent() bool {
+	return len(r.Incidents) > 0 && r.Incidents[0].State == incidents.Open && r.Incidents[0].Severity == rules.Critical.String()
 }
 
 // incidentHead is an incident in three lines.
@@ -215,7 +226,7 @@ func (t Text) incident(b *strings.Builder, in *incidents.Incident) {
 		}
 		lists[at] = append(lists[at], r)
 	}
-	for i, title := range []string{"Succeeded", "Refused or failed", "Also in that time, perhaps usual"} {
+	for i, title := range []string{"Succeeded", "Refused or failed", "Also in that time (may be normal)"} {
 		list(title, len(lists[i]), func(n int) string {
 			r := lists[i][n]
 			return fmt.Sprintf("%-8s  %s  x%d  (%s)", r.Severity, RowText(r), r.Requests, strings.Join(r.Rules, ", "))

@@ -12,6 +12,7 @@ import (
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/wording"
 )
 
@@ -51,22 +52,36 @@ func plan(x *Readiness, words wording.Words, bindings []NodeBinding, nodeOff, re
 	}
 	p.closeHoles(x)
 	p.conform(x)
-	if len(x.Clients) > 0 {
-		var names []string
-		for i := range x.Clients {
-			if name := x.Clients[i].UserAgent; !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-		p.add(codes.MoveClients, append(codes.Params{codes.Int(codes.ParamTotal, len(names))},
-			codes.List(codes.ParamClient, names[:min(len(names), planNames)])...),
-			"nodetrail suggest --state <journal> --verify <audit log> > rbac.yaml", "kubectl apply --dry-run=server -f rbac.yaml", "kubectl apply -f rbac.yaml")
-	}
+	p.clients(x.Clients)
 	if !x.Good(true) {
 		p.add(codes.AskAgain, nil, "nodetrail report --window 7d")
 	}
 	p.deletion(bindingsToGo(x, bindings), bindings, "")
 	return p.all
+}
+
+// clients are the steps for the clients that need a binding. A kubelet needs none, so what calls itself one is to be found, and not to be given rights.
+func (s *steps) clients(all []Client) {
+	var kubelets, others []string
+	for i := range all {
+		name, of := all[i].UserAgent, &others
+		if rules.IsKubelet(name, nil) {
+			of = &kubelets
+		}
+		if !slices.Contains(*of, name) {
+			*of = append(*of, name)
+		}
+	}
+	named := func(names []string) codes.Params {
+		return append(codes.Params{codes.Int(codes.ParamTotal, len(names))}, codes.List(codes.ParamClient, names[:min(len(names), planNames)])...)
+	}
+	if len(kubelets) > 0 {
+		s.add(codes.FindKubelets, named(kubelets), "nodetrail explain --state <journal> --audit-id <audit ID of a request> <audit log>")
+	}
+	if len(others) > 0 {
+		s.add(codes.MoveClients, named(others),
+			"nodetrail suggest --state <journal> --verify <audit log> > rbac.yaml", "kubectl apply --dry-run=server -f rbac.yaml", "kubectl apply -f rbac.yaml")
+	}
 }
 
 // deletion are the steps for the bindings that go, of those that are known. with is what what-if is given in addition.

@@ -91,12 +91,17 @@ func unless(enough bool, kind codes.Kind) codes.Kind {
 	return kind
 }
 
+// windowEmpty reports whether the facts say that the window has no request of a node, and the log has some.
+func windowEmpty(f *Facts) bool {
+	return slices.ContainsFunc(f.Gaps, func(g codes.Gap) bool { return g.Code == codes.WindowEmpty })
+}
+
 // ofLog warns of a log that has nothing to say, or too little. total counts the requests of nodes.
 func (x *verdict) ofLog(r *Report, f *Facts, total int64) {
 	switch {
 	case r.Events.Read == 0:
 		x.gap(codes.Log, codes.LogEmpty)
-	case total == 0:
+	case total == 0 && !windowEmpty(f):
 		x.gap(codes.Log, codes.LogWithoutNodes)
 	}
 	if w := &r.Window; total > 0 && w.From != nil && w.To.Sub(*w.From) < f.MinWindow { // where no event has a time, there is no window

@@ -52,7 +52,9 @@ type Suggester struct {
 	who     int // identities of all clients
 	most    int // uses
 	// dropped counts requests beyond the bounds.
-	dropped      int64
+	dropped int64
+	// undecided counts requests of which it is not known whether they would break.
+	undecided    int64
 	impersonates bool
 }
 
@@ -104,6 +106,9 @@ func (s *Suggester) Add(j *pipeline.Judgement) {
 		return
 	}
 	f := s.w.Of(j)
+	if f.Outcome == Undecided {
+		s.undecided++
+	}
 	c := s.client(rules.Product(j.Event.UserAgent))
 	if c == nil {
 		s.dropped++

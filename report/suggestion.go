@@ -22,6 +22,10 @@ type Suggestion struct {
 	Clients []SuggestedClient `json:"clients"`
 	// Dropped counts requests of more clients or kinds than are kept: the suggestion does not cover them.
 	Dropped int64 `json:"dropped"`
+	// Undecided counts requests of which it is not known whether they would break: the suggestion does not cover them.
+	Undecided int64 `json:"undecided"`
+	// Unread says why the logs were not read to their end; "" if they were.
+	Unread string `json:"unread"`
 	// Verified is set by the replay.
 	Verified *Verification `json:"verified"`
 	// Skew is the skew that was measured in the log, nil where it was given.
@@ -57,7 +61,7 @@ type SuggestedClient struct {
 
 // Suggestion returns what the clients need of which requests would break, the most frequent first.
 func (s *Suggester) Suggestion() *Suggestion {
-	out := &Suggestion{Clients: []SuggestedClient{}, Dropped: s.dropped}
+	out := &Suggestion{Clients: []SuggestedClient{}, Dropped: s.dropped, Undecided: s.undecided}
 	for _, c := range s.clients {
 		if c.breaks > 0 {
 			out.Clients = append(out.Clients, s.suggest(c))
@@ -284,8 +288,18 @@ func (s *Suggestion) WriteYAML(w io.Writer) error {
 	comment := func(format string, args ...any) {
 		fmt.Fprintf(&b, "# %s\n", wording.Visible(fmt.Sprintf(format, args...)))
 	}
-	if len(s.Clients) == 0 {
+	switch whole := s.Undecided == 0 && s.Dropped == 0 && s.Unread == ""; {
+	case len(s.Clients) > 0:
+	case whole:
 		comment("nothing breaks, so nothing is suggested")
+	default:
+		comment("nothing is known to break, so nothing is suggested")
+	}
+	if s.Unread != "" {
+		comment("WARNING: clients and rights may be missing: the log was not read to its end: %s", s.Unread)
+	}
+	if s.Undecided > 0 {
+		comment("WARNING: clients and rights may be missing: it is not known whether %s would break, because the state does not cover them (--state)", plural(s.Undecided, "request"))
 	}
 	if s.Verified != nil {
 		for _, line := range s.Verified.Lines() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/rules"
 	"github.com/nodetrail/nodetrail/wording"
 )
@@ -98,6 +99,9 @@ func (r *Report) missesMuch(by time.Duration) bool {
 // Summary sums the report up.
 func (r *Report) Summary() Summary {
 	s := Summary{Title: r.title(), NoBindings: r.Readiness.NoBindings, Notes: len(r.Readiness.OtherWarnings())}
+	if r.urgent() {
+		s.Remarks = append(s.Remarks, "Incidents: "+r.firstIncident(fmt.Sprintf("%d open", r.incidentsBy()[incidents.Open]))+".")
+	}
 	if s.NoBindings {
 		s.Remarks = append(s.Remarks, wording.NoBindingLeft)
 	}
@@ -108,6 +112,9 @@ func (r *Report) Summary() Summary {
 		case codes.WindowShort:
 		case codes.LogEmpty, codes.LogWithoutNodes:
 			s.LogFirst = wording.LogNodesFirst
+		case codes.WindowEmpty:
+			s.LogFirst = wording.WindowFirst
+		case codes.LogUnread:
 		case codes.StateBeginsLate:
 			if !r.missesMuch(d.Params.Duration(codes.ParamBy)) {
 				continue
@@ -285,8 +292,8 @@ func (r *Report) lines(counts map[string]int64) []Line {
 	if r.FindingsHidden > 0 {
 		out[1].Text = wording.FindingsHidden(out[1].Text, int64(r.FindingsHidden))
 	}
-	if len(r.Incidents) > 0 {
-		out = append(out, Line{"Incidents", r.incidentLine()})
+	if len(r.Incidents) > 0 && !r.urgent() {
+		out = append(out, Line{"Incidents", r.firstIncident(r.incidentCounts())})
 	}
 	g, v := &r.Agreement, &r.Verdicts
 	out = append(out, Line{"Agreement", wording.Agreement(g.Agree, g.Compared, g.Races.Agree, g.Races.Compared)})

@@ -452,6 +452,8 @@ func (b *WhatIfBuilder) judgeEvidence(r *WhatIfReport, f Facts) {
 	}
 	n := r.Requests.Total()
 	switch {
+	case n == 0 && windowEmpty(&f):
+		r.Evidence = "insufficient"
 	case n == 0:
 		warn(codes.Log, codes.LogWithoutNodes)
 	case r.Requests.Unknown > 0:

@@ -214,10 +214,10 @@ func TestUnreadableQuery(t *testing.T) {
 // The overview opens with the answer of the checks, whatever blockers and holes there are, and each answer has its title, its colour and its sentence.
 func TestOverviewAnswers(t *testing.T) {
 	for answer, want := range map[string][]string{
-		report.VerdictReady:    {"ready", "Ready", "The bindings that go can be deleted: "},
-		report.VerdictWaived:   {"ready", "Ready with 2 waivers", "The bindings that go can be deleted if the waivers hold: "},
-		report.VerdictNotReady: {"not-ready", "Not ready", "The bindings that go must not be deleted yet: "},
-		report.VerdictUnknown:  {"unknown", "Not enough evidence", "It is not proven that the bindings that go can be deleted: "},
+		report.VerdictReady:    {"ready", "Ready", "The bindings can be deleted: "},
+		report.VerdictWaived:   {"ready", "Ready with 2 waivers", "The bindings can be deleted if the waivers hold: "},
+		report.VerdictNotReady: {"not-ready", "Not ready", "The bindings must not be deleted yet: "},
+		report.VerdictUnknown:  {"unknown", "Not enough evidence", "It is not proven that the bindings can be deleted: "},
 	} {
 		for _, many := range []int{0, 3} {
 			body := get(t, newFakePages(t, &fake{name: plain, many: many, answer: answer, waivers: 2}), "/").Body.String()

@@ -52,11 +52,11 @@ const namedNodes = 10
 
 // Means says what an answer means: for all nodes, or for those of only.
 func Means(a checks.Answer, q checks.Question, only []string, c CheckCounts) string {
-	deletable, undeletable := "the bindings that go can be deleted", "the bindings that go must not be deleted yet"
+	deletable, undeletable := "the bindings can be deleted", "the bindings must not be deleted yet"
 	confined, of := "a stolen kubelet credential is confined to its node", ""
 	if len(only) > 0 {
 		of = " of " + Some(only, 0, namedNodes)
-		deletable, undeletable = "the kubelets"+of+" do not need the bindings that go", "the bindings that go must stay for the kubelets"+of
+		deletable, undeletable = "the kubelets"+of+" do not need the bindings", "the bindings must stay for the kubelets"+of
 		confined = "a stolen kubelet credential" + of + " is confined to its node"
 	}
 	say := map[checks.Answer]string{

@@ -11,6 +11,11 @@ func NothingInWindow(first, last time.Time) string {
 		first.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339))
 }
 
+// CannotKeep says that a binding cannot be kept.
+func CannotKeep(name string) string {
+	return fmt.Sprintf("--keep %s has no effect: the binding gives system:node, or a copy of it, to the group system:nodes, and the migration deletes every such binding", Visible(name))
+}
+
 // Continues says that the log has events of nodes behind the window.
 func Continues(events int64, last time.Time) string {
 	return fmt.Sprintf("the log continues after --until, to %s; the report says nothing about its %s of nodes after that time",

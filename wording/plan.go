@@ -44,13 +44,12 @@ var steps = map[codes.Code]func(codes.Params) string{
 		return fmt.Sprintf("Issue certificates of their own to the kubelets of %s with a wrong user or group (%s): O=system:nodes and CN=system:node:<name of the Node object>",
 			Plural(p.Int(codes.ParamCount), "identity"), strings.Join(slices.Sorted(maps.Keys(set)), ", "))
 	},
+	codes.FindKubelets: func(p codes.Params) string {
+		return "Find out what uses the node's credential where a client calls itself a kubelet and needs a binding: " + clientsOf(p) +
+			". A kubelet needs no more than the Node authorizer allows. If nobody knows the program, treat the credential as stolen"
+	},
 	codes.MoveClients: func(p codes.Params) string {
-		var names []string
-		for _, c := range p.All(codes.ParamClient) {
-			names = append(names, strconv.Quote(c))
-		}
-		return fmt.Sprintf("Give each client that needs a binding a service account and a role of its own, and move it there: %s. First investigate clients that read objects they should not read",
-			Some(names, int(p.Int(codes.ParamTotal)), named))
+		return fmt.Sprintf("Give each client that needs a binding a service account and a role of its own, and move it there: %s. First investigate clients that read objects they should not read", clientsOf(p))
 	},
 	codes.AskAgain: func(codes.Params) string {
 		return "Record one week of normal work, with deployments, drains and a node that joins. Then run the report again: it must say READY"
@@ -62,7 +61,7 @@ var steps = map[codes.Code]func(codes.Params) string{
 		return "No binding of the role system:node for nodes is known, and no other binding that nodes used. Check whether there is one"
 	},
 	codes.PreviewDeletion: func(p codes.Params) string {
-		return "See what their deletion would change, and keep a copy so that you can go back" + more(p)
+		return "See what breaks if you delete the bindings, and keep a copy of each so that you can go back" + more(p)
 	},
 	codes.DeleteBindings: func(p codes.Params) string {
 		s := "Delete what gives nodes more than the Node authorizer does" + more(p) +
@@ -88,8 +87,8 @@ var steps = map[codes.Code]func(codes.Params) string{
 		return "When the canaries have worked for long enough, delete the bindings with names, too: then no node has a binding"
 	},
 	codes.WatchDenials: func(codes.Params) string {
-		return "Keep the copies at hand and watch for denials. A watch is authorized when it begins: what needs a binding breaks up to 10 minutes after the " +
-			"deletion, and up to 60 minutes with watches of secrets and config maps. Ask again after an hour and after a day; to go back, apply the copies"
+		return "Keep the copies at hand and watch for denials. A watch is authorized only when it begins, so requests can begin to fail up to 10 minutes after the " +
+			"deletion, and watches of secrets and config maps up to 60 minutes after it. Run the report again after an hour and after a day; to go back, apply the copies"
 	},
 }
 
@@ -99,4 +98,13 @@ func more(p codes.Params) string {
 		return ""
 	}
 	return fmt.Sprintf(" (and of %s that nodes use)", Plural(n, "more binding"))
+}
+
+// clientsOf lists the clients of a step.
+func clientsOf(p codes.Params) string {
+	var names []string
+	for _, c := range p.All(codes.ParamClient) {
+		names = append(names, strconv.Quote(c))
+	}
+	return Some(names, int(p.Int(codes.ParamTotal)), named)
 }

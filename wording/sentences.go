@@ -15,7 +15,7 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		return fmt.Sprintf("the state may not hold each %s: it has them from no list or journal", p.Text(codes.ParamKind))
 	},
 	codes.VolumesMissing: func(codes.Params) string {
-		return "the state holds no PersistentVolume, though pods on nodes have claims of some: what leads over volumes is missing"
+		return "the state has no PersistentVolume, although pods on nodes use claims: paths through volumes are missing"
 	},
 	codes.StateBeginsLate: func(p codes.Params) string {
 		return fmt.Sprintf("the state begins %s after the log: verdicts on requests before %s may be unknown", p.Text(codes.ParamBy), seconds(p))
@@ -95,6 +95,9 @@ var sentences = map[codes.Code]func(codes.Params) string{
 	codes.LogWithoutNodes: func(codes.Params) string {
 		return "the log holds no requests of nodes: the audit policy or a filter may drop them"
 	},
+	codes.WindowEmpty: func(p codes.Params) string {
+		return NothingInWindow(p.Time(codes.ParamFirst), p.Time(codes.ParamLast))
+	},
 	codes.LogUnread: func(p codes.Params) string {
 		return "the log was not read to its end: " + p.Text(codes.ParamTrouble)
 	},
@@ -155,7 +158,7 @@ var sentences = map[codes.Code]func(codes.Params) string{
 		return passed(p) + ", which is k0s's, stays, and does not block: " + kinds(p)
 	},
 	codes.OutcomeUnknown: func(p codes.Params) string {
-		return fmt.Sprintf("what would become of %s is not known, for lack of state (--state)", Plural(p.Int(codes.ParamCount), "request"))
+		return fmt.Sprintf("it is not known whether %s would break, because the state does not cover them (--state)", Plural(p.Int(codes.ParamCount), "request"))
 	},
 	codes.BindingsUnknown: func(p codes.Params) string {
 		return fmt.Sprintf("for %s the state does not know all bindings of then: another one may allow what is listed here",

@@ -16,8 +16,8 @@ const (
 
 // identityTitles say in a few words what is wrong with an identity.
 var identityTitles = map[rules.Reason]string{
-	rules.GroupMissing: "%s is not in the group system:nodes", rules.NoNodeIdentity: "a kubelet comes as %s, which is no node",
-	rules.NameForm: "%s is not named system:node:<nodeName>", rules.NameEmpty: "%s is not named system:node:<nodeName>",
+	rules.GroupMissing: "identity %s is not in the group system:nodes", rules.NoNodeIdentity: "a kubelet uses the identity %s, which is not a node",
+	rules.NameForm: "identity %s is not named system:node:<nodeName>", rules.NameEmpty: "identity %s is not named system:node:<nodeName>",
 	rules.NameLetterCase: "%s differs from its Node's name in letter case", rules.NameDomain: "%s differs from its Node's name in its domain",
 	rules.NodeMissing: "%s has no Node object", rules.NodeGone: "%s has no Node object any more",
 	rules.NodeGoneRenewed: "%s has no Node object any more and got a new certificate", rules.SharedCertificate: "%s uses the certificate of another node",
@@ -37,7 +37,7 @@ func Blocked(client string, nodes int64, node, binding string) string {
 	if nodes == 1 && node != "" {
 		on = node
 	}
-	return fmt.Sprintf("%s on %s needs %s", client, on, binding)
+	return fmt.Sprintf("client %s on %s needs %s", client, on, binding)
 }
 
 // CheckSays is what came of a check with its name and its claim. The state is one of the report's.
@@ -55,7 +55,7 @@ func CheckSays(name, title, state string) string {
 var failedChecks = map[string]string{
 	"node-authorizer-on":     "The Node authorizer is not asked before RBAC",
 	"version-known":          "The log contradicts the Kubernetes version",
-	checks.NothingDepends:    "Requests need a binding that goes",
+	checks.NothingDepends:    "Requests need a binding that will be deleted",
 	checks.IdentitiesConform: "A kubelet has a wrong user or group",
 	"races-decided":          "A request in a race may need RBAC",
 	"agreement":              "nodetrail and the API servers disagree",
@@ -220,9 +220,10 @@ func See(page string) string { return "see " + page }
 const (
 	UnknownClient = "If you do not recognize a client, assume its nodes' credentials are stolen."
 	LogNodesFirst = "Analyze a log that has the requests of nodes: the audit policy and filters must keep them"
+	WindowFirst   = "Choose a window in which the log has requests of nodes (--since, --until)"
 	StateToCover  = "Give a state that covers the log (--state)."
 	StateTooOld   = "Verdicts after that can be wrong. " + StateToCover
-	NoBindingLeft = "When the log ended, no binding gave nodes the role system:node."
+	NoBindingLeft = "When the log ended, no binding gave nodes the role system:node: it was deleted, or never existed."
 	Pages         = "docs/ and deploy/ are in the repository github.com/nodetrail/nodetrail."
 	LongCommand   = "nodetrail analyze --all (the command is too long for this screen)"
 )

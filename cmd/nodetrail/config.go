@@ -25,8 +25,8 @@ func newConfigCheck(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [--config FILE]",
 		Short: "Check a configuration file as run and gateway would read it",
-		Long: `check reads a configuration file as run and gateway do, environment variables included, and says everything that is wrong with it, a line
-each with the file's line and the key. Nothing is connected to, and files that it names are not opened. Secrets are not shown.
+		Long: `check reads a configuration file as run and gateway do, including environment variables. It prints a line for each error, with the line of the
+file and the key. It makes no connections, does not open the files that the configuration names, and never prints secrets.
 
 Exit status: 0 the file is good; 1 it is not.`,
 		Example: "  nodetrail config check --config nodetrail.yaml",

@@ -16,9 +16,9 @@ func newDemo(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
 		Short: "Play a real cluster's migration to nodetrail run, with pages to look at",
-		Long: `demo starts 'nodetrail run' in a temporary folder and plays the bundled capture of a real cluster to it, faster than it happened: 68 seconds of
-six nodes, which have no RBAC, then the binding of system:node, then one for secrets alone, and then none. The pages show the migration as it
-continues. Every verdict is the one that 'nodetrail analyze' gives.
+		Long: `demo starts 'nodetrail run' in a temporary folder, and replays the bundled capture of a real cluster, faster than real time. The capture is
+68 seconds of six nodes: first no binding gives them rights, then a binding of system:node does, then one for secrets only, and then none. The
+pages show the migration as it proceeds. The verdicts are the same as those of 'nodetrail analyze'.
 
 On a terminal the pages stay until Ctrl-C, which leaves nothing behind. Elsewhere, and with --end, demo ends when all is judged.`,
 		Args: cli.NoArgs,

@@ -35,13 +35,13 @@ func newExplain(std streams) *cobra.Command {
   nodetrail explain --audit-id ID [--state PATH] [flags] AUDIT_LOG...
   nodetrail explain --finding ID [--config FILE | --data FOLDER] [flags]`,
 		Short: "Say why a node may or may not do something, who else can, and what breaks without the binding",
-		Long: `explain says why a node may or may not do something as of an instant: the path through the graph, in words and as a drawing, or which
-nodes can reach the object and when this node last could; what changed around that time; what RBAC says of it; who else can do the same; and
-what becomes of the request if the bindings go.
+		Long: `explain says why a node may or may not make a request at a given time. It prints the path through the graph, in words and as a drawing. If
+there is no path, it prints which nodes can reach the object, and when this node last could. It also prints what changed around that time,
+what RBAC decides, who else can make the request, and whether the request breaks without the bindings.
 
 It explains a request that you name, the request of an event in audit logs (--audit-id), or the latest request of a finding that run has
-stored (--finding: the ID that sinks, alerts and pages give it). A finding is explained by the journal that run keeps, unless --state names
-another; with --audit-log, by the event itself.
+stored (--finding: the ID that sinks, alerts and pages give it). For a finding, explain uses the journal that run
+keeps, unless you give --state. With --audit-log, it finds the event itself in the log.
 
 RESOURCE is RESOURCE[.GROUP][/SUBRESOURCE], as in secrets, serviceaccounts/token or leases.coordination.k8s.io; short names and kinds
 of the common ones are understood. A path such as /healthz stands for itself. NAMESPACE/ is the whole namespace, for list and watch.`,

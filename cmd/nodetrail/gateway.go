@@ -14,8 +14,8 @@ func newGateway(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gateway --config FILE",
 		Short: "Receive the audit webhook and write its events to Kafka, keyed by node",
-		Long: `gateway takes in what kube-apiservers post to their audit webhook and writes it to a Kafka topic, each node's events under one key, so
-that they stay in one partition. It answers an API server when the brokers have acknowledged. It keeps no state: run as many as you like
+		Long: `gateway receives the events that kube-apiservers post to their audit webhook, and writes them to a Kafka topic. All events of a node have the
+same key, so they stay in one partition. It answers an API server when the brokers have acknowledged the events. It keeps no state: run as many as you like
 behind one address. The analyzers ('nodetrail run' with sources.kafka) share the topic as a consumer group.
 
 Everything else is in the configuration's section gateway.`,

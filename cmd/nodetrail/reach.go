@@ -27,9 +27,9 @@ func newReach(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reach --node NODE [flags] [AUDIT_LOG...]",
 		Short: "Say what the credential of a node could reach, what it read beyond that, and what to rotate",
-		Long: `reach answers the first questions after the credential of a node was stolen: which secrets, config maps, volumes and tokens
-could it reach at an instant or in a span of time, by which pods; what may the service accounts of these tokens do by RBAC; what did it
-read beyond that, by the audit logs that you give; and what must be rotated.
+		Long: `reach answers the first questions after the credential of a node was stolen, for one instant or a span of time. Which secrets, config maps,
+volumes and tokens could the credential reach, and through which pods? What may the service accounts of these tokens do through RBAC? What
+did the credential read beyond that, according to the audit logs that you give? What must you rotate?
 
 Without --at, --since and --until the answer is about all the time that the state knows. With --at the logs are still looked at as a whole.
 

@@ -19,9 +19,9 @@ func newRun(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] [AUDIT_LOG...]",
 		Short: "Judge audit events as they come; runs continuously",
-		Long: `run takes in audit events as they come, from log files that are still written, from the API server's audit webhook, or from Kafka, and
-evaluates each request of a node with the state of the cluster at the time of the request. Verdicts and findings are counted in a store, served as metrics, and sent to sinks;
-'nodetrail report' prints the report from the store, also while run is running.
+		Long: `run receives audit events continuously: from log files that grow, from the API server's audit webhook, or from Kafka. It evaluates each request
+of a node with the state of the cluster at the time of the request. It keeps counts and findings in a store, serves metrics and pages, and
+sends findings to sinks. 'nodetrail report' prints the report from the store, also while run is running.
 
 The configuration is one YAML file (see 'nodetrail config print-defaults'). Without one, run follows the AUDIT_LOGs with their rotated
 predecessors and keeps its store in the folder nodetrail-data.

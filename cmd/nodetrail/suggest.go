@@ -29,8 +29,8 @@ with the roles and bindings that it needs: what it did in the log, and nothing e
 Names of objects are in a rule where they are few and were asked for in both halves of the time in which the program was seen. There are
 no wildcards. A request that only a wildcard could allow is named and left out.
 
-A program that is no kubelet gets all that it does, because the Node authorizer does not serve its service account. For a program that
-calls itself a kubelet, suggest covers only what would break, with a warning.
+For a program that is not a kubelet, suggest covers all of its requests, because the Node authorizer does not serve a service account. For a
+program that calls itself a kubelet, suggest covers only what would break, with a warning.
 
 With --canary it writes something else: bindings that name every node but the canaries, to be applied before the binding of the group
 system:nodes is deleted, with the steps as comments. So a few nodes lose the binding first. Nodes that join later are not named.

@@ -39,7 +39,7 @@ func views(t testing.TB, s *server) []view {
 		{"/nodes/" + url.PathEscape(f.Node), "Node "}, {"/bindings", "Bindings"},
 		{"/bindings/clusterrolebinding/-/legacy:system:node", "ClusterRoleBinding legacy:system:node"}, {"/objects", "Objects"},
 		{"/objects?resource=&name=x", "Objects"}, {"/objects/secrets/" + url.PathEscape(f.Namespace) + "/" + url.PathEscape(f.Name), "secrets "}, {"/checks", "Checks"},
-		{"/checks/nothing-depends", "No request needs a binding that goes"}, {"/checks/one-holder", "Each credential has one user"}, {"/rules", "Rules"},
+		{"/checks/nothing-depends", "No request needs a binding that will be deleted"}, {"/checks/one-holder", "Each credential has one user"}, {"/rules", "Rules"},
 		{"/rules/node-identity", "A kubelet has a wrong user or group"}, {"/login", "Sign in"}, {"/nowhere", "Not found"},
 		{"/findings/nothing", "Not found"}, {"/findings?severity=loud", "Not understood"},
 	}

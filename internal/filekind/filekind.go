@@ -57,7 +57,7 @@ func (k Kind) words() words {
 	case AuditLog:
 		return words{"an audit log", "analyze takes it as AUDIT_LOG, explain by --audit-log"}
 	case AuditPolicy:
-		return words{"an audit policy", "give it by --audit-policy"}
+		return words{"an audit policy", "give it to nodetrail analyze by --audit-policy, or to nodetrail policy check"}
 	case State:
 		return words{"cluster state", "give it by --state"}
 	case ApiserverLog:

@@ -8,10 +8,10 @@ import (
 )
 
 // Nearest returns the words of all that word may stand for, in their order: those that begin with it, else those that differ from it in the fewest
-// bytes, at most in a third of word's. The case of letters does not count. The result is a new slice, and empty where nothing is near.
+// bytes, at most in a third of word's, or of what follows its last slash. The case of letters does not count. The result is a new slice, and empty where nothing is near.
 func Nearest(word string, all []string) (near []string) {
 	word = strings.ToLower(word)
-	most := (len(word) + 1) / 3
+	most := (len(word[strings.LastIndexByte(word, '/')+1:]) + 1) / 3
 	for _, s := range all {
 		lower := strings.ToLower(s)
 		if strings.HasPrefix(lower, word) {

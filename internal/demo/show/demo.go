@@ -213,7 +213,7 @@ func (s *showing) say(format string, args ...any) {
 }
 
 func (s *showing) begin(speed float64, stay bool) {
-	s.say("A real cluster, %g times as fast as it was: its nodes do without RBAC, then have the binding of system:node,\n"+
+	s.say("The recording of a real cluster, %g times as fast as it happened. First no binding gives the nodes rights, then one of system:node does,\n"+
 		"then one for secrets alone, and then none. Open in a browser:\n\n", speed)
 	s.say("  %s\n      the whole run: which requests needed RBAC, second by second\n", s.pages)
 	s.say("  %s?window=%s\n      the latest seconds: can I delete the binding now?\n\n", s.pages, demoWindow)
