@@ -25,12 +25,17 @@ type Grown struct {
 // system:node in the end.
 func GrownDuring(rights []rbac.Right, systemNode []rbacv1.PolicyRule, keep []rbac.BindingRef, from, to time.Time) []Grown {
 	node := atomsOf(systemNode)
-	stays := map[rbac.BindingRef]bool{} // in the end, whatever it gave before
+	latest := map[rbac.BindingRef]*rbac.Right{}
 	for i := range rights {
-		if r := &rights[i]; !r.Ended(to) {
-			fate, _ := fateOf(&r.BindingInfo, node, keep)
-			stays[r.Binding] = fate == Stays
+		r := &rights[i]
+		if was := latest[r.Binding]; was == nil || was.Ended(to) && (!r.Ended(to) || r.To.After(was.To)) {
+			latest[r.Binding] = r
 		}
+	}
+	stays := map[rbac.BindingRef]bool{} // in the end, whatever it gave before
+	for ref, r := range latest {
+		fate, _ := fateOf(&r.BindingInfo, node, keep)
+		stays[ref] = fate == Stays
 	}
 	given := make([]givenRight, len(rights))
 	for i := range rights {
@@ -116,7 +121,7 @@ func (g *givenRight) needed(all []givenRight, s rbac.SubjectRef, group string, f
 		}
 		for _, q := range ended {
 			for b := range q.all() {
-				if a.meets(b) && !given(b, cmp.Or(q.Binding.Namespace, g.Binding.Namespace)) {
+				if (a.meets(b) || b.spares()) && !given(b, cmp.Or(q.Binding.Namespace, g.Binding.Namespace)) {
 					since = later(since, q.To)
 				}
 			}
@@ -132,6 +137,18 @@ func (g *givenRight) needed(all []givenRight, s rbac.SubjectRef, group string, f
 		}
 	}
 	return since
+}
+
+// spares reports whether it is the right to give others more than one has (pkg/registry/rbac): who loses it needs all that he gives them.
+func (a atom) spares() bool {
+	for _, verb := range []string{"bind", "escalate"} {
+		for _, kind := range []string{"roles", "clusterroles"} {
+			if a.gives(atom{verb: verb, group: rbacv1.GroupName, resource: kind, name: a.name}) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // reaches reports whether the right is for a whole namespace, or, if that is empty, for all of them.

@@ -91,3 +91,46 @@ func TestGrownBySpareRights(t *testing.T) {
 		})
 	}
 }
+
+// What a subject lost may have spared it the binding that will be deleted: the right to give others more than one has, or what a kept binding gave whose role is gone.
+func TestGrownByWhatEnded(t *testing.T) {
+	nodes := group("system:nodes")
+	secrets := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}}}
+	roles := func(verb, resource string, names ...string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{resource}, ResourceNames: names}}
+	}
+	for _, c := range []struct {
+		name  string
+		ended []rbacv1.PolicyRule
+		kept  bool
+		want  bool
+	}{
+		{"bind", roles("bind", "clusterroles"), true, true},
+		{"bind one role", roles("bind", "roles", "reader"), true, true},
+		{"escalate", roles("escalate", "roles"), true, true},
+		{"all verbs", roles("*", "*"), true, true},
+		{"another verb", roles("create", "roles"), true, false},
+		{"another resource", roles("bind", "rolebindings"), true, false},
+		{"the same, by a kept binding whose role is gone", secrets, true, true},
+		{"the same, by a binding that is gone, too", secrets, false, false},
+	} {
+		rights := []rbac.Right{
+			{BindingInfo: rbac.BindingInfo{
+				Binding: rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: "goes"}, Role: rbac.RoleRef{Kind: rbac.KindClusterRole, Name: "system:node"},
+				RoleExists: true, Rules: secrets, Subjects: []rbac.SubjectRef{nodes},
+			}, From: at(1, 0, 0)},
+			{BindingInfo: rbac.BindingInfo{
+				Binding: rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: "shop", Name: "ended"}, Role: rbac.RoleRef{Kind: rbac.KindRole, Name: "r"},
+				RoleExists: true, Rules: c.ended, Subjects: []rbac.SubjectRef{nodes},
+			}, From: at(1, 0, 0), To: at(14, 0, 0)},
+		}
+		var keep []rbac.BindingRef
+		if c.kept {
+			keep = append(keep, rights[1].Binding)
+		}
+		got := GrownDuring(rights, slices.Concat(secrets, roles("get", "roles")), keep, at(12, 0, 0), at(16, 0, 0))
+		if found := slices.ContainsFunc(got, func(g Grown) bool { return g.Binding == rights[0].Binding && g.Since.Equal(at(14, 0, 0)) }); found != c.want {
+			t.Errorf("%s: %+v, want it: %t", c.name, got, c.want)
+		}
+	}
+}

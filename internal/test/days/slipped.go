@@ -118,7 +118,29 @@ func givesRights(m *mutator) string {
 	m.add(e)
 	m.addState(role(m.Rand, "", writer, old, rule(e.Verb, of.group, of.name)), binding(m.Rand, "", writer, writer, old, account),
 		binding(m.Rand, "", "extra:system:node", "system:node", old, account))
+	if of.group == rbacGroup && m.IntN(2) == 0 {
+		return e.Verb + " " + e.URI + ", with " + m.spared(e, account)
+	}
 	return e.Verb + " " + e.URI
+}
+
+// spared gives who wrote a role or a binding the right by which it needs none that it gives, and takes it away later; or one that is of other roles.
+func (m *mutator) spared(e *Event, account map[string]any) string {
+	const spares = "spares"
+	verb, resource := "escalate", e.Ref.Resource
+	if strings.HasSuffix(resource, "bindings") {
+		verb, resource = "bind", "clusterroles"
+	}
+	ends := m.IntN(2) == 0
+	if !ends {
+		resource = map[string]string{"clusterroles": "roles", "roles": "clusterroles"}[resource]
+	}
+	b := binding(m.Rand, "", spares, spares, m.old(), account)
+	m.addState(role(m.Rand, "", spares, m.old(), rule(verb, rbacGroup, resource)), b)
+	if ends {
+		m.State = append(m.State, entry(e.Staged.Add((m.To.Sub(e.Staged))/2), "DELETED", b))
+	}
+	return fmt.Sprintf("%s on %s, which ends: %t", verb, resource, ends)
 }
 
 func forcedWatch(m *mutator) string {
