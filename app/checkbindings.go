@@ -52,7 +52,7 @@ type bindingUse struct {
 	user, client, request, object string
 	went, impersonation           bool
 	unlimited, justGone           bool
-	given, ended                  bool
+	given, ended, perhaps         bool
 	outcome                       checks.Outcome
 }
 
@@ -270,9 +270,7 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 	excess := slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Rule.Name == rules.ExcessAccess })
 	kept := j.HasGrant && slices.Contains(b.kept, j.Grant.Binding)
 	if ev := j.Event; ev.IsImpersonated && (j.Impersonator == "" || !excess || kept) && !privileged(&ev.User) {
-		for _, a := range pipeline.Impersonates(ev, j.Attrs) {
-			b.ask(j, a, &ev.User, true, "", rbac.BindingRef{})
-		}
+		b.impersonates(j)
 	}
 	if privileged(j.Event.Effective()) || !j.Allowed && !j.Open && !unasked(j) {
 		return
@@ -306,6 +304,28 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 		return // another authorizer
 	}
 	b.ask(j, j.Attrs, j.Event.Effective(), false, decision, o.Grant.Binding)
+}
+
+// impersonates asks about what a request to act as somebody needs, and about groups that the client may have asked for.
+func (b *bindingBook) impersonates(j *pipeline.Judgement) {
+	ev := j.Event
+	for _, a := range pipeline.Impersonation(b.store, ev, j.Attrs, j.Time, func(a authorizer.Attributes) bool { return b.without(a, j.Time) }) {
+		b.ask(j, a, &ev.User, true, "", rbac.BindingRef{})
+	}
+	for _, a := range pipeline.MayImpersonate(ev) {
+		for _, at := range []struct {
+			time time.Time
+			but  map[rbac.BindingRef]bool
+		}{{j.Time, b.goes}, {endOfTime(), b.last}} {
+			if b.allows(a, at.time, at.but) {
+				continue
+			}
+			if d := b.store.Authorize(a, at.time); d.Allowed {
+				b.note(j, a, &ev.User, bindingUse{binding: pipeline.KeptGrant(b.store, b.kept, a, at.time, d.Grant).Binding, impersonation: true, perhaps: true})
+				break
+			}
+		}
+	}
 }
 
 // unasked reports whether the API server was too busy to ask its authorizers (429): the client will ask again for what the state says that it needs.
@@ -426,7 +446,7 @@ func (k *bindingUse) clone() {
 func (k *bindingUse) use(j *pipeline.Judgement, a authorizer.Attributes) *checks.Use {
 	u := &checks.Use{
 		Binding: k.binding, Went: k.went, User: k.user, Client: k.client, Request: k.request, Object: k.object, Impersonation: k.impersonation, Outcome: k.outcome,
-		Proxy: a.GetSubresource() == "proxy", First: j.Time, Unlimited: k.unlimited, JustGone: k.justGone, Given: k.given, Ended: k.ended,
+		Proxy: a.GetSubresource() == "proxy", First: j.Time, Unlimited: k.unlimited, JustGone: k.justGone, Given: k.given, Ended: k.ended, Perhaps: k.perhaps,
 	}
 	if j.IsNode && !k.impersonation {
 		u.Node = strings.Clone(j.Node)

@@ -188,7 +188,7 @@ func TestStoreProvesWhatAnalyzeProves(t *testing.T) {
 			if slices.Contains([]string{
 				"remove-node-gets", "remove-all-reads", "remove-leases", // what a policy hides is noted as of now, and these days are over
 				"binding-bootstrappers", "binding-serviceaccount", "binding-user", "binding-group", "binding-everybody", "binding-accounts", "binding-anonymous",
-				"binding-namespace", "binding-copy", "binding-unlogged", "binding-impersonated", "binding-actor-unlogged", "binding-not-in-state", "binding-unused", "gives-rights", "account-creates-by-write", "write-of-what-is-there", "may-create-by-write", "spare-account", "spare-account-ended", "spare-member", "spare-member-ended", "keep-account", "keep-gives", "drop-account", "drop-accounts", // a service judges no requests of others, and says so
+				"binding-namespace", "binding-copy", "binding-unlogged", "binding-impersonated", "binding-actor-unlogged", "binding-not-in-state", "binding-unused", "gives-rights", "may-ask-for-group", "account-creates-by-write", "write-of-what-is-there", "may-create-by-write", "spare-account", "spare-account-ended", "spare-member", "spare-member-ended", "keep-account", "keep-gives", "drop-account", "drop-accounts", // a service judges no requests of others, and says so
 			}, name) {
 				if r := storedDay(t, d, a.Log.Counts.Read, true); r.Readiness.Ready {
 					t.Errorf("the store says %s", r.Readiness.Verdict)

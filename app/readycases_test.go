@@ -39,6 +39,7 @@ func TestDaysThatAreNotReady(t *testing.T) {
 		{"system:node bound to bootstrappers", mutate(3, "binding-bootstrappers"), "nothing-depends", checks.NextMoveClients},
 		{"system:node bound to a service account", mutate(3, "binding-serviceaccount"), "nothing-depends", checks.NextMoveClients},
 		{"a service account that gives others what it may have by system:node", mutate(3, "gives-rights"), "nothing-depends", checks.NextMoveClients},
+		{"a service account that may ask for a group by system:node", mutate(3, "may-ask-for-group"), "nothing-depends", checks.NextMoveClients},
 		{"a node that impersonates", mutate(3, "node-impersonates"), "nothing-depends", checks.NextMoveClients},
 		{"somebody who impersonates a node", mutate(3, "impersonates-node"), "nothing-depends", checks.NextMoveClients},
 		{"a node that acts as a user, in a group by its binding", mutate(3, "node-acts-with-group"), "nothing-depends", checks.NextMoveClients},

@@ -57,6 +57,7 @@ const (
 	CodeAnswerUnknown     Code = "answer-unknown"
 	CodeOwnUnknown        Code = "own-unknown"
 	CodeGivesRights       Code = "gives-rights"
+	CodeMayAsk            Code = "may-ask-for-group"
 	CodeOtherEnded        Code = "other-binding-ended"
 	CodeGaveMore          Code = "binding-gave-more"
 	CodeHarmlessUse       Code = "harmless-use"

@@ -360,6 +360,8 @@ The check is unproven in these cases:
   or 'bind'.
 - Such a client created or changed an admission policy with parameters, or a binding of one. It may do so only if it may read the parameters.
   The log has to hold the response to show that there are no parameters.
+- A client acted as somebody else (impersonation), and only a binding that will be deleted allows it to ask for a group that the API server
+  also adds itself, such as 'system:authenticated'. The log does not show whether the client asked for the group.
 - A kubelet asked for an object that was not there (404), and the state does not cover the minute before: it may have been the node's own.
 - A kubelet listed or watched one object, and the state does not tell whether its node used the object. Such a request from an address that
   the node never had fails the check.

@@ -316,6 +316,7 @@ func useCases() []kase {
 		{depends, "refused by a backend", answer(OutcomeRefused, func(u *Use) { u.Proxy = true }), Failed, CodeNeedsBinding},
 		{depends, "impersonation of what is not there", answer(OutcomeNotFound, func(u *Use) { u.JustGone, u.Impersonation = true, true }), Failed, CodeNeedsBinding},
 		{depends, "no answer", answer(OutcomeUnknown, nil), Unproven, CodeAnswerUnknown},
+		{depends, "a group may have been asked for", use(func(u *Use) { u.Perhaps = true }), Unproven, CodeMayAsk},
 		{depends, "rights were given to others", use(func(u *Use) { u.Given = true }), Unproven, CodeGivesRights},
 		{depends, "rights were not given, for admission", answer(OutcomeRefused, func(u *Use) { u.Given = true }), Passed, CodeHarmlessUse},
 		{depends, "another binding gave the same until it ended", use(func(u *Use) { u.Ended = true }), Unproven, CodeOtherEnded},

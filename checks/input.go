@@ -311,6 +311,8 @@ type Use struct {
 	Unlimited bool `json:",omitzero"`
 	// Given says that the request gave rights to others, which the client may have by the binding: that did not allow the request itself.
 	Given bool `json:",omitzero"`
+	// Perhaps says that the log does not tell whether the client asked for it.
+	Perhaps bool `json:",omitzero"`
 	// Ended says that something else allowed it, which does not in the end, when the binding alone does.
 	Ended       bool `json:",omitzero"`
 	Count       int64

@@ -80,6 +80,8 @@ func nothingDepends(in *Input) Result {
 			p.list(u.item(CodeHarmlessUse))
 		case u.Given:
 			p.unproven(u.item(CodeGivesRights))
+		case u.Perhaps:
+			p.unproven(u.item(CodeMayAsk))
 		case u.Outcome == OutcomeUnknown:
 			p.unproven(u.item(CodeAnswerUnknown))
 		case u.Unseen:
@@ -104,7 +106,7 @@ func noExcessUse(in *Input) Result {
 	p.count(in.Log.Requests, in.Log.Requests)
 	for i := range in.Uses {
 		u := &in.Uses[i]
-		if u.Unlimited || u.Given || u.Ended {
+		if u.Unlimited || u.Given || u.Ended || u.Perhaps {
 			continue // the Node authorizer or another binding gave it: no-excess-rights
 		}
 		f, known := fate(u.Binding)

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -28,8 +29,11 @@ func (j *Judge) impersonation(out *Judgement) {
 	var d rbac.Decision
 	spare := j.RBAC != nil
 	if j.RBAC != nil {
-		for i, attrs := range Impersonates(ev, out.Attrs) {
-			without := j.RBAC.AuthorizeWithout(attrs, out.Time, rbac.Grant.ForNodes).Allowed
+		allowed := func(a authorizer.Attributes) bool {
+			return j.RBAC.AuthorizeWithout(a, out.Time, rbac.Grant.ForNodes).Allowed
+		}
+		for i, attrs := range Impersonation(j.RBAC, ev, out.Attrs, out.Time, allowed) {
+			without := allowed(attrs)
 			// The grant is that of what needs a binding for nodes, and one that is not kept if there is one.
 			if i == 0 || !without && (spare || keeps(j.Kept, d.Grant)) {
 				d = j.RBAC.Authorize(attrs, out.Time)
@@ -85,6 +89,63 @@ func Impersonates(ev *audit.Event, request *authorizer.AttributesRecord) []*auth
 		on := *request
 		on.User, on.Verb = who, "impersonate-on:"+mode+":"+ev.Verb
 		out = append(out, &on)
+	}
+	return out
+}
+
+// many is from how many groups, or values of extra, on the API server asks first whether the client may have any (manyAuthorizationChecksInLoop).
+const many = 4
+
+// Impersonation is what of Impersonates has to be allowed. With constrained impersonation a client that asks for many groups or values at once may have them
+// if it may have any ("*"), and each is asked for only if it may not. without reports whether RBAC allows something without the bindings that are looked at:
+// if it does so for each, whether any is allowed does not matter.
+func Impersonation(s *rbac.Store, ev *audit.Event, request *authorizer.AttributesRecord, t time.Time, without func(authorizer.Attributes) bool) []*authorizer.AttributesRecord {
+	out := Impersonates(ev, request)
+	if ev.Constraint == "" {
+		return out
+	}
+	for _, resource := range []string{"groups", "userextras"} {
+		var of []*authorizer.AttributesRecord
+		for _, a := range out {
+			if a.Resource == resource && a.Verb == ev.Constraint {
+				of = append(of, a)
+			}
+		}
+		if len(of) < many || !slices.ContainsFunc(of, func(a *authorizer.AttributesRecord) bool { return !without(a) }) {
+			continue
+		}
+		anyOf := *of[0]
+		if anyOf.Name = "*"; anyOf.Subresource != "" {
+			anyOf.Subresource = "*"
+		}
+		if !s.Authorize(&anyOf, t).Allowed {
+			continue
+		}
+		out = append(slices.DeleteFunc(out, func(a *authorizer.AttributesRecord) bool { return slices.Contains(of, a) }), &anyOf)
+	}
+	return out
+}
+
+// MayImpersonate is what the API server may have asked the authorizers for an impersonation in addition: a group that it adds itself unless the client asks for it, which the
+// event does not tell apart.
+func MayImpersonate(ev *audit.Event) []*authorizer.AttributesRecord {
+	as := &ev.Impersonated
+	namespace, _, err := serviceaccount.SplitUsername(as.Username)
+	constrained := ev.Constraint != ""
+	if constrained && (err == nil || strings.HasPrefix(as.Username, nodeid.UserPrefix)) {
+		return nil // no groups may be asked for
+	}
+	asked := askedGroups(as.Groups, err == nil, namespace, false)
+	group, verb := "", "impersonate"
+	if constrained {
+		group, verb = "authentication.k8s.io", ev.Constraint
+	}
+	who := &user.DefaultInfo{Name: ev.User.Username, UID: ev.User.UID, Groups: ev.User.Groups}
+	var out []*authorizer.AttributesRecord
+	for _, name := range as.Groups {
+		if !slices.Contains(asked, name) {
+			out = append(out, &authorizer.AttributesRecord{User: who, Verb: verb, APIGroup: group, APIVersion: "v1", Resource: "groups", Name: name, ResourceRequest: true})
+		}
 	}
 	return out
 }

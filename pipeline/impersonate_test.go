@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +87,91 @@ func TestImpersonates(t *testing.T) {
 		}
 		if text := strings.Join(got, ", "); text != c.want {
 			t.Errorf("%s:\n%s, want\n%s", name, text, c.want)
+		}
+	}
+}
+
+// Who asks for many groups at once with constrained impersonation may have them if any is allowed, or each.
+func TestImpersonationOfMany(t *testing.T) {
+	const mode = "impersonate:user-info"
+	for _, c := range []struct {
+		name       string
+		constraint string
+		groups     []string
+		extra      []audit.Extra
+		all, spare [][]string // names, or subresources with their names, that RBAC allows, with and without the bindings of interest
+		want       string
+	}{
+		{"any", mode, []string{"a", "b", "c", "d"}, nil, [][]string{{"groups", "*"}}, nil, "users jane, on, groups *"},
+		{"three", mode, []string{"a", "b", "c"}, nil, [][]string{{"groups", "*"}}, nil, "users jane, groups a, groups b, groups c, on"},
+		{"each without", mode, []string{"a", "b", "c", "d"}, nil, [][]string{{"groups"}}, [][]string{{"groups", "a", "b", "c", "d"}}, "users jane, groups a, groups b, groups c, groups d, on"},
+		{"some without", mode, []string{"a", "b", "c", "d"}, nil, [][]string{{"groups"}}, [][]string{{"groups", "a", "b"}}, "users jane, on, groups *"},
+		{"not any", mode, []string{"a", "b", "c", "d"}, nil, [][]string{{"groups", "a", "b", "c", "d"}}, nil, "users jane, groups a, groups b, groups c, groups d, on"},
+		{"the old verb", "", []string{"a", "b", "c", "d"}, nil, [][]string{{"groups", "*"}}, nil, "users jane, groups a, groups b, groups c, groups d"},
+		{"extra", mode, nil, []audit.Extra{{Key: "k", Value: "1"}, {Key: "k", Value: "2"}, {Key: "k", Value: "3"}, {Key: "k", Value: "4"}}, [][]string{{"userextras/*", "*"}}, nil, "users jane, on, userextras/* *"},
+	} {
+		ev := get("a", audit.StageResponseComplete, 0, "allow", "")
+		ev.IsImpersonated, ev.Constraint = true, c.constraint
+		ev.Impersonated = audit.User{Username: "jane", Groups: append(slices.Clone(c.groups), "system:authenticated"), Extra: c.extra}
+		store := func(rights [][]string) *rbac.Store {
+			s := rbac.NewStore()
+			for i, r := range rights {
+				name := fmt.Sprint(i)
+				s.SetClusterRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{
+					Verbs: []string{cmp.Or(c.constraint, "impersonate")}, APIGroups: []string{"*"}, Resources: r[:1], ResourceNames: r[1:],
+				}}}, epoch.Add(-time.Hour))
+				s.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+					ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+					Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: ev.User.Username}},
+				}, epoch.Add(-time.Hour))
+			}
+			return s
+		}
+		spare := store(c.spare)
+		request := &authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "secrets", Namespace: "shop", Name: "db", ResourceRequest: true}
+		var got []string
+		for _, a := range Impersonation(store(c.all), &ev, request, epoch, func(a authorizer.Attributes) bool { return spare.Authorize(a, epoch).Allowed }) {
+			switch {
+			case strings.HasPrefix(a.Verb, "impersonate-on:"):
+				got = append(got, "on")
+			case a.Subresource != "":
+				got = append(got, a.Resource+"/"+a.Subresource+" "+a.Name)
+			default:
+				got = append(got, a.Resource+" "+a.Name)
+			}
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%s: %s, want %s", c.name, text, c.want)
+		}
+	}
+}
+
+// A group that the API server adds itself may have been asked for, unless the kind of impersonation does not let a client ask for groups.
+func TestMayImpersonate(t *testing.T) {
+	account := audit.User{Username: "system:serviceaccount:shop:agent", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"}}
+	for _, c := range []struct {
+		as         audit.User
+		constraint string
+		want       string
+	}{
+		{audit.User{Username: "jane", Groups: []string{"system:authenticated"}}, "", "impersonate groups system:authenticated"},
+		{audit.User{Username: "jane", Groups: []string{"devs", "system:authenticated"}}, "", "impersonate groups system:authenticated"},
+		{audit.User{Username: "system:anonymous", Groups: []string{"system:unauthenticated"}}, "", "impersonate groups system:unauthenticated"},
+		{audit.User{Username: "jane", Groups: []string{"system:authenticated", "devs"}}, "", ""}, // it was asked for
+		{account, "", "impersonate groups system:serviceaccounts, impersonate groups system:serviceaccounts:shop, impersonate groups system:authenticated"},
+		{audit.User{Username: "system:node:n2", Groups: []string{"system:authenticated"}}, "", "impersonate groups system:authenticated"},
+		{audit.User{Username: "jane", Groups: []string{"devs", "system:authenticated"}}, "impersonate:user-info", "impersonate:user-info groups.authentication.k8s.io system:authenticated"},
+		{account, "impersonate:serviceaccount", ""},
+		{audit.User{Username: "system:node:n2", Groups: []string{"system:nodes", "system:authenticated"}}, "impersonate:arbitrary-node", ""},
+	} {
+		ev := get("a", audit.StageResponseComplete, 0, "allow", "")
+		ev.IsImpersonated, ev.Impersonated, ev.Constraint = true, c.as, c.constraint
+		var got []string
+		for _, a := range MayImpersonate(&ev) {
+			got = append(got, strings.TrimSuffix(a.Verb+" "+a.Resource+"."+a.APIGroup, ".")+" "+a.Name)
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%s in %v, %q: %s, want %s", c.as.Username, c.as.Groups, c.constraint, text, c.want)
 		}
 	}
 }

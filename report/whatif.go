@@ -229,7 +229,8 @@ func (w *WhatIf) impersonation(j *pipeline.Judgement) Fate {
 
 // actsUnder says whether a node may act as the user of an impersonation once the change is made: what refuses a part of that, or else what allows the user itself.
 func (w *WhatIf) actsUnder(j *pipeline.Judgement) (d rbac.Decision) {
-	for i, attrs := range pipeline.Impersonates(j.Event, j.Attrs) {
+	allowed := func(a authorizer.Attributes) bool { return w.RBAC.AuthorizeUnder(w.Change, a, j.Time).Allowed }
+	for i, attrs := range pipeline.Impersonation(w.RBAC, j.Event, j.Attrs, j.Time, allowed) {
 		part := w.RBAC.AuthorizeUnder(w.Change, attrs, j.Time)
 		if i == 0 || d.Allowed && !part.Allowed {
 			d = part
@@ -268,7 +269,7 @@ func (w *WhatIf) lost(j *pipeline.Judgement, add func(rbac.BindingRef)) {
 	}
 	asked := []*authorizer.AttributesRecord{j.Attrs}
 	if j.Impersonator != "" {
-		asked = pipeline.Impersonates(j.Event, j.Attrs)
+		asked = pipeline.Impersonation(w.RBAC, j.Event, j.Attrs, j.Time, func(a authorizer.Attributes) bool { return w.RBAC.AuthorizeUnder(w.Change, a, j.Time).Allowed })
 	}
 	for _, attrs := range asked {
 		for g := range w.RBAC.Grants(attrs, j.Time) {

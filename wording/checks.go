@@ -152,6 +152,7 @@ var items = map[checks.Code]func(*checks.Item) string{
 	checks.CodeOtherEnded:        used("what else allowed this has ended, so %s may need %s now"),
 	checks.CodeGaveMore:          used("%s used %s, which stays but gave more at that time"),
 	checks.CodeGivesRights:       used("a client can give rights, or the parameters of admission policies, only if it has them, so %s may need %s"),
+	checks.CodeMayAsk:            used("the log does not tell whether the client asked for the group, so %s may need %s"),
 	checks.CodeHarmlessUse:       used("%s used %s and would not notice that it is gone"),
 	checks.CodeStayingUse:        used("%s used %s, which stays"),
 	checks.CodeBindingsUnknown:   says("the state does not hold all bindings of the whole window"),

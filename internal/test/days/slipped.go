@@ -59,6 +59,10 @@ func slipped() []Mutation {
 			Description: "a service account to which system:node is bound writes a role, a binding or an admission policy by another right, which the API server lets it do only if it has what it gives", apply: givesRights,
 		},
 		{
+			Name: "may-ask-for-group", Effect: Hides, Checks: []string{"nothing-depends"},
+			Description: "a service account acts as a user in a group that the API server adds itself, and only system:node lets it ask for that", apply: mayAskForGroup,
+		},
+		{
 			Name: "account-reaches", Effect: Harmless, Confined: []string{"tokens-on-node"},
 			Description: "the service account of pods on all nodes has a right that leads to other nodes, or two that do so together", apply: func(m *mutator) string {
 				agent := subject("ServiceAccount", "kube-system", "node-agent")
@@ -122,6 +126,29 @@ func givesRights(m *mutator) string {
 		return e.Verb + " " + e.URI + ", with " + m.spared(e, account)
 	}
 	return e.Verb + " " + e.URI
+}
+
+func mayAskForGroup(m *mutator) string {
+	account, group := subject("ServiceAccount", "kube-system", "certificate-controller"), "system:authenticated"
+	as := &User{Username: "jane", Groups: []string{group}}
+	switch m.IntN(3) {
+	case 1:
+		as.Groups = []string{"devs", group}
+	case 2:
+		as = &User{Username: "system:serviceaccount:shop:agent", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:shop", group}}
+		group = as.Groups[m.IntN(3)]
+	}
+	e := m.controller(m.late(minute).from.Add(second))
+	e.Verb, e.URI, e.Impersonated = "list", resServices.path("", "", ""), as
+	e.Ref = &Ref{Version: resServices.version, Resource: resServices.name}
+	e.DecisionReason = allowedBy("ClusterRoleBinding", "services", "ClusterRole", "services", `Group "system:authenticated"`)
+	m.logs("system:serviceaccount:kube-system:certificate-controller")
+	m.add(e)
+	m.addState(role(m.Rand, "", "services", m.old(), rule("list", "", "services")), binding(m.Rand, "", "services", "services", m.old(), subject("Group", "", "system:authenticated")),
+		role(m.Rand, "", "acts", m.old(), rule("impersonate", "", "users,serviceaccounts"), rule("impersonate", "", "groups", "devs")), binding(m.Rand, "", "acts", "acts", m.old(), account),
+		role(m.Rand, "", "system:node", m.old(), rule("impersonate", "", "groups", group), rule("get,list,watch", "", "secrets,configmaps,pods,services,nodes")),
+		binding(m.Rand, "", "extra:system:node", "system:node", m.old(), account))
+	return fmt.Sprintf("as %s in %v, asked for %s", as.Username, as.Groups, group)
 }
 
 // spared gives who wrote a role or a binding the right by which it needs none that it gives, and takes it away later; or one that is of other roles.
