@@ -472,7 +472,7 @@ func outcomeOf(j *pipeline.Judgement) checks.Outcome {
 	switch code := j.Event.Code; {
 	case code == 0:
 		return checks.OutcomeUnknown
-	case code == 403 && j.Observed.Decision == "allow" && j.Admitted():
+	case code == 403 && j.Observed.Decision == "allow" && j.Admitted() && !j.Failed():
 		return checks.OutcomeRefused
 	case code == 404:
 		return checks.OutcomeNotFound

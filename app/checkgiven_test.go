@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/test/days"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rules"
@@ -48,10 +49,18 @@ func TestSparing(t *testing.T) {
 	}
 }
 
-// Whatever spares somebody the rights that he gives others, the day is not READY if it is of another kind of role, or ends.
+// Whatever spares somebody the rights that he gives others, or the groups that he may have asked for, the day is not READY if it is of another kind of role, or ends.
 func TestSparedAndNot(t *testing.T) {
+	for name, kinds := range map[string]int{"gives-rights": 20, "may-ask-for-group": 8} {
+		t.Run(name, func(t *testing.T) { openInEachForm(t, name, kinds) })
+	}
+}
+
+// openInEachForm holds that nothing-depends does not pass for any form of the mutation, of which there are so many at least.
+func openInEachForm(t *testing.T, name string, kinds int) {
+	t.Helper()
 	all := days.Mutations(0)
-	m, seen := all[slices.IndexFunc(all, func(m days.Mutation) bool { return m.Name == "gives-rights" })], map[string]bool{}
+	m, seen := all[slices.IndexFunc(all, func(m days.Mutation) bool { return m.Name == name })], map[string]bool{}
 	for m.Seed = range uint64(60) {
 		bad, ok := m.Apply(threeHours(t, 13, days.Options{}))
 		if !ok {
@@ -64,7 +73,7 @@ func TestSparedAndNot(t *testing.T) {
 			}
 		}
 	}
-	if len(seen) < 20 {
+	if len(seen) < kinds {
 		t.Errorf("only %d kinds", len(seen))
 	}
 }
@@ -89,6 +98,22 @@ func TestMayHaveParameters(t *testing.T) {
 		ev := &audit.Event{RequestObject: []byte(`{"spec":{}}`), ResponseObject: []byte(c.response)}
 		if got := mayHaveParameters(c.resource, ev); got != c.want {
 			t.Errorf("%s %s: %t", c.resource, c.response, got)
+		}
+	}
+}
+
+// What admission refuses for now is no refusal that the client would get anyway.
+func TestOutcomeOfRefusal(t *testing.T) {
+	for message, want := range map[string]checks.Outcome{
+		`pods "a" is forbidden: exceeded quota: shop, requested: pods=1, used: pods=10, limited: pods=10`: checks.OutcomeFailed,
+		`pods "a" is forbidden: violates PodSecurity "restricted:latest"`:                                 checks.OutcomeRefused,
+	} {
+		j := &pipeline.Judgement{Request: rules.Request{
+			Event: &audit.Event{Code: 403, StatusMessage: message}, Attrs: &authorizer.AttributesRecord{Verb: "create"}, Allowed: true,
+			Observed: rules.Observed{Decision: "allow"},
+		}}
+		if got := outcomeOf(j); got != want {
+			t.Errorf("%s: %v, want %v", message, got, want)
 		}
 	}
 }

@@ -316,7 +316,7 @@ No client notices when the bindings are deleted.
 Some requests are let through by RBAC and not by the Node authorizer, because of a binding that will be deleted. Every such request is harmless,
 for one of these reasons:
 
-- Admission refused it anyway.
+- Admission refused it anyway. A refusal that passes does not count: by a quota ('exceeded quota'), or because the namespace is deleted.
 - A kubelet asked for an object that its node could reach until at most a minute before, or before the node was cut off. The object was
   gone (404), the API server failed (429 or 5xx), or the request is a list or a watch by name, or a get of a volume or its claim.
 - A kubelet got a pod with the name of one that was on its node within the last 24 hours.

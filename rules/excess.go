@@ -82,7 +82,8 @@ address that the node never had, if the state has addresses of the node.
 It is low in these cases, which do not block the deletion of the binding:
 
 - The object did not exist (404). A request through a proxy does not count: the answer is that of the pod, service or kubelet behind it.
-- Admission refused the request (403). The same holds for a proxy.
+- Admission refused the request (403). The same holds for a proxy. A refusal that passes does not count: by a quota, or because the
+  namespace is deleted.
 - A kubelet, from its node's address, listed or watched an object by name that its node could reach until at most a minute before, for
   example after a pod was deleted by force. The same holds for a get of a volume or of its claim, and for any request that the API server
   answered with 429 or 5xx. It also holds for what its node could reach before the node was cut off, until ten minutes after it is back.

@@ -158,12 +158,21 @@ func (r *Request) Succeeded() bool {
 // Fruitless reports whether the request passed authorization and then failed: the object was not there, or admission
 // refused it. Without the permission the client would have had a refusal instead, and no less. The answer of a proxied backend says nothing of that.
 func (r *Request) Fruitless() bool {
-	return r.Allowed && r.Attrs.Subresource != "proxy" && (r.Event.Code == http.StatusNotFound || r.Event.Code == http.StatusForbidden && r.Admitted())
+	return r.Allowed && r.Attrs.Subresource != "proxy" && (r.Event.Code == http.StatusNotFound || r.Event.Code == http.StatusForbidden && r.Admitted() && !r.refusedForNow())
 }
 
-// Failed reports whether the API server failed (5xx), or was too busy to answer (429), so that the client has nothing of the request.
+// Failed reports whether the API server failed (5xx), was too busy to answer (429), or refused the request for now, so that the client has nothing of the request
+// and makes it again.
 func (r *Request) Failed() bool {
-	return r.Event.Code == http.StatusTooManyRequests || r.Event.Code >= http.StatusInternalServerError
+	return r.Event.Code == http.StatusTooManyRequests || r.Event.Code >= http.StatusInternalServerError || r.refusedForNow()
+}
+
+// refusedForNow reports whether admission refused the request for what passes: a quota that is used up (k8s.io/apiserver/pkg/admission/plugin/resourcequota), or
+// a namespace that is deleted and may be made again (k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle).
+func (r *Request) refusedForNow() bool {
+	const quota, terminating = "exceeded quota: ", "because it is being terminated"
+	message := r.Event.StatusMessage
+	return r.Allowed && r.Event.Code == http.StatusForbidden && r.Admitted() && (strings.Contains(message, quota) || strings.Contains(message, terminating))
 }
 
 // Rereads reports whether the request succeeded and is one that a kubelet makes again for what its pods have already: a list or a watch, or a get of a claim or

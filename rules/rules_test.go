@@ -53,6 +53,24 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
+// A client that admission refuses for now makes the request again: without the permission it never succeeds.
+func TestRefusedForNow(t *testing.T) {
+	for _, c := range []struct {
+		message         string
+		allowed, failed bool
+	}{
+		{`pods "a" is forbidden: exceeded quota: shop, requested: pods=1, used: pods=10, limited: pods=10`, true, true},
+		{`pods "a" is forbidden: unable to create new content in namespace shop because it is being terminated`, true, true},
+		{`pods "a" is forbidden: violates PodSecurity "restricted:latest"`, true, false},
+		{`pods "exceeded quota: " is forbidden: User "system:node:n" cannot create resource "pods"`, false, false},
+	} {
+		r := &Request{Event: &audit.Event{Code: 403, StatusMessage: c.message}, Attrs: &authorizer.AttributesRecord{Verb: "create"}, Allowed: c.allowed}
+		if r.Failed() != c.failed || r.Fruitless() != (c.allowed && !c.failed) {
+			t.Errorf("%s: failed %t, fruitless %t", c.message, r.Failed(), r.Fruitless())
+		}
+	}
+}
+
 // hostile are strings that somebody may put into any field of a request.
 func hostile() []string {
 	return []string{

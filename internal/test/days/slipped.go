@@ -60,7 +60,7 @@ func slipped() []Mutation {
 		},
 		{
 			Name: "may-ask-for-group", Effect: Hides, Checks: []string{"nothing-depends"},
-			Description: "a service account acts as a user in a group that the API server adds itself, and only system:node lets it ask for that", apply: mayAskForGroup,
+			Description: "a service account acts as a user in a group that the API server adds itself, and only a binding that is for nodes, too, lets it ask for that", apply: mayAskForGroup,
 		},
 		{
 			Name: "account-reaches", Effect: Harmless, Confined: []string{"tokens-on-node"},
@@ -146,9 +146,14 @@ func mayAskForGroup(m *mutator) string {
 	m.add(e)
 	m.addState(role(m.Rand, "", "services", m.old(), rule("list", "", "services")), binding(m.Rand, "", "services", "services", m.old(), subject("Group", "", "system:authenticated")),
 		role(m.Rand, "", "acts", m.old(), rule("impersonate", "", "users,serviceaccounts"), rule("impersonate", "", "groups", "devs")), binding(m.Rand, "", "acts", "acts", m.old(), account),
-		role(m.Rand, "", "system:node", m.old(), rule("impersonate", "", "groups", group), rule("get,list,watch", "", "secrets,configmaps,pods,services,nodes")),
-		binding(m.Rand, "", "extra:system:node", "system:node", m.old(), account))
-	return fmt.Sprintf("as %s in %v, asked for %s", as.Username, as.Groups, group)
+		role(m.Rand, "", "of-nodes", m.old(), rule("impersonate", "", "groups", group)), binding(m.Rand, "", "of-nodes", "of-nodes", m.old(), account, subject("Group", "", "system:nodes")))
+	ends := m.IntN(2) == 0
+	if ends {
+		b := binding(m.Rand, "", "asks", "asks", m.old(), account)
+		m.addState(role(m.Rand, "", "asks", m.old(), rule("impersonate", "", "groups", group)), b)
+		m.State = append(m.State, entry(e.Staged.Add((m.To.Sub(e.Staged))/2), "DELETED", b))
+	}
+	return fmt.Sprintf("as %s in %v, asked for %s, by another binding that ends: %t", as.Username, as.Groups, group, ends)
 }
 
 // spared gives who wrote a role or a binding the right by which it needs none that it gives, and takes it away later; or one that is of other roles.
