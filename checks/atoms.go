@@ -249,6 +249,8 @@ func (a atom) aside() bool {
 	switch {
 	case a.url != "" || sub == "finalizers": // admission asks about finalizers where an object is to block the deletion of another
 		return true
+	case sub == "restricted" || sub == "custom-host": // and on OpenShift, for Endpoints in the network of pods and for the host of a Route
+		return true
 	case a.verb == "*" && sub == "":
 		return false
 	case a.cluster() && sub != "" && sub != "approval" && sub != "status":

@@ -352,6 +352,10 @@ Some requests need a second right, which the log does not name. If an update or 
 for it, too. So does a client that connects to a pod ('exec', 'attach', 'portforward') by GET, since Kubernetes 1.35. The check fails if only
 a binding that will be deleted gives this right.
 
+nodetrail does not know of two kinds of rights that the API server may ask about in addition. If the admission plugin
+OwnerReferencesPermissionEnforcement is on, as on OpenShift, a client that changes the owner references of an object also needs 'delete' for
+it. And CEL expressions of admission policies and webhooks can ask about any right ('authorizer').
+
 The check is unproven in these cases:
 
 - The log does not hold the answer to such a request.
@@ -425,10 +429,10 @@ No request shows these rights in use:
 - to have certificates approved ('certificatesigningrequests/selfnodeclient');
 - to ask kubelets for something ('nodes/metrics');
 - to ask other servers for a path ('/metrics' of kube-scheduler or kube-rbac-proxy);
-- rights that admission asks about: finalizers if the role names them ('pods/finalizers'), or a verb such as
-  'request-serviceaccounts-token-audience' with any audience or the API server's own. The verb '*' on a resource of the core group that
-  Kubernetes does not have is such a right, because the name can be an audience. So are the verb '*' on 'signers' of 'certificates.k8s.io'
-  and on the signer of a pod's certificate ('example.com:mesh'), and on 'resourceclaims/driver' of 'resource.k8s.io';
+- rights that admission asks about: finalizers if the role names them ('pods/finalizers'), 'endpoints/restricted' and 'routes/custom-host' of
+  OpenShift, or a verb such as 'request-serviceaccounts-token-audience' with any audience or the API server's own. The verb '*' on a resource
+  of the core group that Kubernetes does not have is such a right, because the name can be an audience. So are the verb '*' on 'signers' of
+  'certificates.k8s.io' and on the signer of a pod's certificate ('example.com:mesh'), and on 'resourceclaims/driver' of 'resource.k8s.io';
 - to change the allocation in the status of a ResourceClaim ('resourceclaims/binding'), since Kubernetes 1.36.
 
 ## What to do

@@ -503,6 +503,8 @@ func bindingCases() []kase {
 		{inventory, "a path in a namespace, where it gives nothing", inNamespace(bind(paths("get", "/metrics"), group("system:nodes"))), Passed, CodeBindingGoes},
 		{inventory, "kubelets in a namespace, where it gives nothing", inNamespace(bind(rule("get", "", "nodes/metrics"), group("system:nodes"))), Passed, CodeBindingGoes},
 		{inventory, "audiences in a namespace", inNamespace(bind(rule(verbAudience, "", "vault"), group("system:nodes"))), Passed, CodeBindingStays},
+		{inventory, "OpenShift's admission asks about Endpoints", bind(rule("create", "", "endpoints/restricted"), group("system:nodes")), Unproven, CodeRightUnseen},
+		{inventory, "OpenShift's admission asks about Routes", bind(rule("create", "route.openshift.io", "routes/custom-host"), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "admission asks about finalizers", bind(rule("update", "", "pods/finalizers"), group("system:nodes")), Unproven, CodeRightUnseen},
 		{inventory, "a right to list all", bind(rule("list", "", "*"), group("system:nodes")), Passed, CodeBindingGoes},
 		{inventory, "any right, and somebody asks for reviews", all(bind(rule("*", "", "pods"), group("system:nodes")), asksReview("system:serviceaccount:monitoring:proxy", false)), Unproven, CodeRightUnseen},
