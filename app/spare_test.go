@@ -221,6 +221,14 @@ func TestReadyKeepsBindings(t *testing.T) {
 				t.Errorf("kept with %s: %v, want %q", legacy, got, code)
 			}
 			o := dayOptions(t, d)
+			both(&o)
+			switch a, err := Analyze(t.Context(), o); {
+			case err != nil:
+				t.Error(err)
+			case len(a.Unkept) != 1 || !strings.HasSuffix(a.Unkept[0], legacy) || !strings.Contains(strings.Join(a.Notices(), "\n"), legacy+" has no effect"):
+				t.Errorf("not kept: %q, %q", a.Unkept, a.Notices())
+			}
+			o = dayOptions(t, d)
 			keep("rolebinding/kube-system/kepd")(&o)
 			var unknown *UnknownError
 			if _, err := Analyze(t.Context(), o); !errors.As(err, &unknown) || !slices.Contains(unknown.Known, "clusterrolebinding/"+days.Kept) {

@@ -19,6 +19,13 @@ func TestNearest(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", word, diff)
 		}
 	}
+	kinds := []string{"clusterrolebinding/system:node", "clusterrolebinding/nodes"}
+	if got := Nearest("clusterrolebinding/nope", kinds); len(got) > 0 {
+		t.Errorf("what is before the slash is no likeness: %q", got)
+	}
+	if diff := cmp.Diff(kinds[:1], Nearest("clusterrolebinding/sytem:node", kinds)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 	if got := Meant("pod", all); got != "did you mean pods or podtemplates?" {
 		t.Error(got)
 	}
