@@ -124,16 +124,14 @@ func fateOf(b *rbac.BindingInfo, node map[atom]bool, keep []rbac.BindingRef) (Fa
 	if b.RoleExists && givesAudiencesOnly(atomsOf(b.Rules)) {
 		return Stays, WhyAudience
 	}
-	for _, s := range stays() {
-		if !s.is(b) {
-			continue
-		}
-		if b.RoleExists && !s.allows(b.Rules) {
-			return Goes, WhyRulesChanged
-		}
-		return Stays, s.why
+	s := stayingAs(b)
+	switch {
+	case s == nil:
+		return Goes, why
+	case b.RoleExists && !s.allows(b.Rules):
+		return Goes, WhyRulesChanged
 	}
-	return Goes, why
+	return Stays, s.why
 }
 
 // OfNodes reports whether the subject is a node, the group of nodes, or a group of machines that are about to become nodes.
@@ -142,99 +140,6 @@ func OfNodes(s rbac.SubjectRef) bool { return s.ForNodes() || bootstraps(s) }
 // bootstraps reports whether the subject is a group of machines that are about to become nodes.
 func bootstraps(s rbac.SubjectRef) bool {
 	return s.Kind == rbacv1.GroupKind && (s.Name == bootstrapGroup || strings.HasPrefix(s.Name, bootstrapPrefix))
-}
-
-// staying is a binding that nodes need whoever authorizes them, with the most that its role gives. Without a name it is any binding of the role.
-type staying struct {
-	binding rbac.BindingRef
-	prefix  bool // of the name, which a minor follows
-	role    string
-	rules   []rbacv1.PolicyRule
-	why     Code
-	joins   bool // its subjects are machines that join, and no nodes
-	// names is how the names begin of the objects that its role may give; all objects, if it is empty.
-	names string
-}
-
-// allows reports whether the rules give no more than the role may.
-func (s *staying) allows(rules []rbacv1.PolicyRule) bool {
-	given := atomsOf(rules)
-	for a := range given {
-		if !strings.HasPrefix(a.name, s.names) {
-			return false
-		}
-	}
-	return !beyond(given, atomsOf(s.rules))
-}
-
-func (s *staying) is(b *rbac.BindingInfo) bool {
-	if b.Binding.Kind != s.binding.Kind || b.Binding.Namespace != s.binding.Namespace {
-		return false
-	}
-	if s.joins && slices.ContainsFunc(b.Subjects, rbac.SubjectRef.ForNodes) {
-		return false
-	}
-	if s.binding.Name == "" {
-		return b.Role == rbac.RoleRef{Kind: rbac.KindClusterRole, Name: s.role}
-	}
-	if s.prefix {
-		return strings.HasPrefix(b.Binding.Name, s.binding.Name) && b.Role.Name == b.Binding.Name
-	}
-	return b.Binding.Name == s.binding.Name && b.Role.Name == s.role
-}
-
-// stays is the list: what kubeadm makes (cmd/kubeadm/app/phases/bootstraptoken/node, uploadconfig, kubelet, addons/proxy and copycerts of
-// k8s.io/kubernetes), what the Kubernetes documentation makes for TLS bootstrapping, what Amazon EKS documents, and what k0s makes.
-func stays() []staying {
-	const certificates, requests = certificatesGroup, certificateRequests
-	const k0sProfiles = "system:bootstrappers:worker-config"
-	cluster := func(name string) rbac.BindingRef {
-		return rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: name}
-	}
-	local := func(name string) rbac.BindingRef {
-		return rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: "kube-system", Name: name}
-	}
-	rule := func(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
-	}
-	maps := rule("", "configmaps", nil, "get")
-	profiles := []rbacv1.PolicyRule{rule("", "configmaps", nil, "get", "list", "watch")}
-	bootstrap := []rbacv1.PolicyRule{rule(certificates, requests, nil, "create", "get", "list", "watch")}
-	approved := func(name, sub string, why Code) staying {
-		return staying{
-			binding: cluster(name), role: "system:certificates.k8s.io:certificatesigningrequests:" + sub, rules: []rbacv1.PolicyRule{rule(certificates, requests+"/"+sub, nil, "create")}, why: why,
-		}
-	}
-	client := approved("", "nodeclient", WhyBootstrapRole)
-	client.joins = true // a node that has a certificate renews it by selfnodeclient
-	return []staying{
-		{binding: cluster("kubeadm:kubelet-bootstrap"), role: "system:node-bootstrapper", rules: bootstrap, why: WhyKubeadm},
-		approved("kubeadm:node-autoapprove-bootstrap", "nodeclient", WhyKubeadm),
-		approved("kubeadm:node-autoapprove-certificate-rotation", "selfnodeclient", WhyKubeadm),
-		// The Kubernetes documentation on TLS bootstrapping makes the same under other names.
-		{binding: cluster("create-csrs-for-bootstrapping"), role: "system:node-bootstrapper", rules: bootstrap, why: WhyDocumented},
-		approved("auto-approve-csrs-for-group", "nodeclient", WhyDocumented),
-		approved("auto-approve-renewals-for-nodes", "selfnodeclient", WhyDocumented),
-		{binding: cluster("kubeadm:get-nodes"), role: "kubeadm:get-nodes", rules: []rbacv1.PolicyRule{rule("", "nodes", nil, "get")}, why: WhyKubeadm},
-		{binding: local("kubeadm:nodes-kubeadm-config"), role: "kubeadm:nodes-kubeadm-config", rules: []rbacv1.PolicyRule{maps}, why: WhyKubeadm},
-		{binding: local("kubeadm:kubelet-config"), role: "kubeadm:kubelet-config", rules: []rbacv1.PolicyRule{maps}, why: WhyKubeadm},
-		{binding: local("kubeadm:kubelet-config-1."), prefix: true, rules: []rbacv1.PolicyRule{maps}, why: WhyKubeadm},
-		{binding: local("kube-proxy"), role: "kube-proxy", rules: []rbacv1.PolicyRule{rule("", "configmaps", []string{"kube-proxy"}, "get")}, why: WhyKubeadm, joins: true},
-		{binding: local("kubeadm:kubeadm-certs"), role: "kubeadm:kubeadm-certs", rules: []rbacv1.PolicyRule{rule("", "secrets", []string{"kubeadm-certs"}, "get")}, why: WhyKubeadm, joins: true},
-		{
-			binding: cluster("eks:node-bootstrapper"), role: "eks:node-bootstrapper", why: WhyProvider,
-			rules: []rbacv1.PolicyRule{rule(certificates, requests, nil, "create"), rule(certificates, requests+"/selfnodeserver", nil, "create")},
-		},
-		// GKE and cluster/gce of Kubernetes have a role of this name in place of the API server's.
-		{binding: cluster("gce:beta:kubelet-certificate-rotation"), role: "gce:beta:kubelet-certificate-rotation", rules: []rbacv1.PolicyRule{rule(certificates, requests+"/selfnodeclient", nil, "create")}, why: WhyProvider},
-		// k0s makes this for its workers, and since 1.31 one for each minor (pkg/component/controller/workerconfig/reconciler.go of github.com/k0sproject/k0s).
-		{binding: local(k0sProfiles), role: k0sProfiles, rules: profiles, why: WhyK0s, names: "worker-config-"},
-		{binding: local(k0sProfiles + "-1."), prefix: true, rules: profiles, why: WhyK0s, names: "worker-config-"},
-		// The API server makes these roles for TLS bootstrapping, and each distribution has names of its own for their bindings.
-		{binding: cluster(""), role: "system:node-bootstrapper", rules: bootstrap, why: WhyBootstrapRole},
-		client,
-		approved("", "selfnodeclient", WhyBootstrapRole),
-	}
 }
 
 // NameOf names a binding as items do, such as "RoleBinding shop/readers".
@@ -466,7 +371,7 @@ func noExcessRights(in *Input) Result {
 		case dangerous(given), all && PowersOf(b).Right != "", why == WhyKeep && in.beyondKept(b):
 			item.Code = CodeDangerousRight
 			p.fail(item)
-		case nodes && fate != Stays && beyond(excess, everybody):
+		case nodes && (fate != Stays || why != WhyKeep && joinsOnly(b)) && beyond(excess, everybody):
 			item.Code = CodeExcessRight
 			p.fail(item)
 		case fate == Stays:

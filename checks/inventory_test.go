@@ -32,7 +32,8 @@ func TestInventory(t *testing.T) {
 		return []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{resource}, ResourceNames: names}}
 	}
 	const joins = "system:bootstrappers:kubeadm:default-node-token"
-	elsewhere := local("kubeadm:kubelet-config", "kubeadm:kubelet-config", getMaps, group("system:nodes"))
+	config := get("configmaps", "kubelet-config")
+	elsewhere := local("kubeadm:kubelet-config", "kubeadm:kubelet-config", config, group("system:nodes"))
 	elsewhere.Binding.Namespace = "shop"
 	profile := func(verbs []string, names ...string) []rbacv1.PolicyRule {
 		return []rbacv1.PolicyRule{{Verbs: verbs, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: names}}
@@ -75,8 +76,17 @@ func TestInventory(t *testing.T) {
 		"a copy of it, kept":            {clusterBinding("keep", "copy", systemNode, userOf("x"), group("system:nodes")), Goes, WhyCopy},
 		"a canary that is kept":         {clusterBinding("keep", "system:node", systemNode, userOf("system:node:a")), Stays, WhyKeep},
 		"kubeadm's ConfigMap":           {local("kubeadm:nodes-kubeadm-config", "kubeadm:nodes-kubeadm-config", getMaps, group("system:nodes")), Stays, WhyKubeadm},
-		"of an old minor":               {local("kubeadm:kubelet-config-1.23", "kubeadm:kubelet-config-1.23", getMaps, group("system:nodes")), Stays, WhyKubeadm},
-		"with another role":             {local("kubeadm:kubelet-config-1.23", "another", getMaps, group("system:nodes")), Goes, WhySubject},
+		"of an old minor":               {local("kubeadm:kubelet-config-1.23", "kubeadm:kubelet-config-1.23", get("configmaps", "kubelet-config-1.23"), group("system:nodes")), Stays, WhyKubeadm},
+		"of an old minor, all maps":     {local("kubeadm:kubelet-config-1.23", "kubeadm:kubelet-config-1.23", get("configmaps"), group("system:nodes")), Goes, WhyRulesChanged},
+		"of an old minor, another map":  {local("kubeadm:kubelet-config-1.23", "kubeadm:kubelet-config-1.23", getMaps, group("system:nodes")), Goes, WhyRulesChanged},
+		"kubeadm's, of all ConfigMaps":  {local("kubeadm:nodes-kubeadm-config", "kubeadm:nodes-kubeadm-config", get("configmaps"), group("system:nodes")), Goes, WhyRulesChanged},
+		"kubeadm's, of one more":        {local("kubeadm:nodes-kubeadm-config", "kubeadm:nodes-kubeadm-config", get("configmaps", "kubeadm-config", "db"), group("system:nodes")), Goes, WhyRulesChanged},
+		"kubelets' configuration":       {local("kubeadm:kubelet-config", "kubeadm:kubelet-config", config, group(joins), group("system:nodes")), Stays, WhyKubeadm},
+		"of all ConfigMaps":             {local("kubeadm:kubelet-config", "kubeadm:kubelet-config", get("configmaps"), group("system:nodes")), Goes, WhyRulesChanged},
+		"kubeadm's Nodes":               {clusterBinding("kubeadm:get-nodes", "kubeadm:get-nodes", get("nodes"), group(joins)), Stays, WhyKubeadm},
+		"kubeadm's Nodes, for nodes":    {clusterBinding("kubeadm:get-nodes", "kubeadm:get-nodes", get("nodes"), group(joins), group("system:nodes")), Goes, WhySubject},
+		"kubeadm's Nodes, for one node": {clusterBinding("kubeadm:get-nodes", "kubeadm:get-nodes", get("nodes"), userOf("system:node:worker-1")), Goes, WhySubject},
+		"with another role":             {local("kubeadm:kubelet-config-1.23", "another", get("configmaps", "kubelet-config-1.23"), group("system:nodes")), Goes, WhySubject},
 		"that gives more":               {local("kubeadm:kubelet-config", "kubeadm:kubelet-config", getAll, group("system:nodes")), Goes, WhyRulesChanged},
 		"whose role is not there":       {local("kubeadm:kubelet-config", "kubeadm:kubelet-config", nil, group("system:nodes")), Stays, WhyKubeadm},
 		"in another namespace":          {elsewhere, Goes, WhySubject},
@@ -94,6 +104,9 @@ func TestInventory(t *testing.T) {
 		},
 		"approval of any node's for nodes": {
 			clusterBinding("x", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", csr("certificatesigningrequests/nodeclient"), group("system:nodes")), Goes, WhySubject,
+		},
+		"approval of any node's for nodes, by kubeadm's name": {
+			clusterBinding("kubeadm:node-autoapprove-bootstrap", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", csr("certificatesigningrequests/nodeclient"), group(joins), group("system:nodes")), Goes, WhySubject,
 		},
 		"renewal for nodes": {
 			clusterBinding("x", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", csr("certificatesigningrequests/selfnodeclient"), group("system:nodes")), Stays, WhyBootstrapRole,

@@ -1,0 +1,32 @@
+package checks
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/nodetrail/nodetrail/rbac"
+)
+
+// wideCases have bindings that are documented, and that are for more subjects or give more than is documented.
+func wideCases(bindAs func(name, role string, rules []rbacv1.PolicyRule, subjects ...rbac.SubjectRef) func(*Input)) []kase {
+	const rights, joins = "no-excess-rights", "system:bootstrappers:kubeadm:default-node-token"
+	get := func(resource string, names ...string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{resource}, ResourceNames: names}}
+	}
+	local := func(name string, rules []rbacv1.PolicyRule, subjects ...rbac.SubjectRef) func(*Input) {
+		return all(bindAs(name, name, rules, subjects...), func(in *Input) {
+			b := &in.Bindings[len(in.Bindings)-1]
+			b.Binding.Kind, b.Binding.Namespace, b.Role.Kind = rbac.KindRoleBinding, "kube-system", rbac.KindRole
+		})
+	}
+	alsoJoining := func(in *Input) { in.NodeGroups = append(in.NodeGroups, joins) }
+	return []kase{
+		{rights, "kubeadm's right to all Nodes, for nodes", bindAs("kubeadm:get-nodes", "kubeadm:get-nodes", get("nodes"), group(joins), group("system:nodes")), Failed, CodeExcessRight},
+		{rights, "kubeadm's right to all Nodes, and nodes are in the group of machines that join", alsoJoining, Failed, CodeExcessRight},
+		{rights, "kubeadm's right to all Nodes, which is kept and for nodes", all(alsoJoining, func(in *Input) {
+			in.Keep = []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "kubeadm:get-nodes"}}
+		}), Failed, CodeDangerousRight},
+		{rights, "kubeadm's ConfigMap", local("kubeadm:nodes-kubeadm-config", get("configmaps", "kubeadm-config"), group(joins), group("system:nodes")), Passed, CodeBindingStays},
+		{rights, "all ConfigMaps, by kubeadm's name", local("kubeadm:nodes-kubeadm-config", get("configmaps"), group(joins), group("system:nodes")), Failed, CodeExcessRight},
+		{rights, "all ConfigMaps, by the name of an old minor", local("kubeadm:kubelet-config-1.23", get("configmaps"), group("system:nodes")), Failed, CodeExcessRight},
+	}
+}
