@@ -346,6 +346,9 @@ func actable(s *cluster.State, to time.Time) []string {
 
 // somebody is a user whom a binding's subject means.
 func somebody(s rbac.SubjectRef) *user.DefaultInfo {
+	if s.Unauthenticated() {
+		return &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
+	}
 	switch s.Kind {
 	case rbacv1.ServiceAccountKind:
 		return &user.DefaultInfo{

@@ -39,6 +39,7 @@ func TestPolicyHidesMembersThatAreNoNodes(t *testing.T) {
 		return grant("acts", kind, name, mayActAs("users", "ci"), mayActAs("groups", group))
 	}
 	acts := func(group string) []*days.Entry { return actsBy("User", "ci-bot", group) }
+	const others, noOther = "- {level: Metadata, userGroups: ['system:authenticated']}\n", "- {level: None, resources: [{group: '', resources: [pods]}]}\n"
 	const noServices = "- {level: None, userGroups: ['system:nodes'], verbs: [get], resources: [{group: '', resources: [services]}]}\n"
 	everything := map[string]any{"verbs": []string{"*"}, "apiGroups": []string{"*"}, "resources": []string{"*"}}
 	for _, c := range []struct {
@@ -65,6 +66,9 @@ func TestPolicyHidesMembersThatAreNoNodes(t *testing.T) {
 		{name: "a member of another group that has it", rules: nodes + "- {level: None, users: [jane], userGroups: ['example:ops']}\n", more: grant("system:node", "Group", "example:staff"), want: checks.Unproven},
 		{name: "what any node may do", rules: noServices, want: checks.Passed},
 		{name: "what a node may do as somebody else", rules: noServices, more: grant("acts", "Group", "system:nodes", mayActAs("users", "jane")), want: checks.Unproven},
+		{name: "who does not say who he is, and the log has others", rules: others + noOther, more: grant("system:node", "Group", "system:unauthenticated"), want: checks.Unproven},
+		{name: "the same by his name", rules: others + noOther, more: grant("system:node", "User", "system:anonymous"), want: checks.Unproven},
+		{name: "who does not say who he is, whom the log has", rules: hides("jane"), more: grant("system:node", "Group", "system:unauthenticated"), options: days.Options{NoBinding: true}, want: checks.Passed},
 		{name: "a user named as a node", rules: nodes + hides("system:node:w9"), more: grant("system:node", "User", "system:node:w9"), want: checks.Unproven},
 		{name: "a user named as a node to whom nothing is bound", rules: nodes + hides("system:node:w9"), want: checks.Passed},
 	} {

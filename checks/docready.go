@@ -419,7 +419,8 @@ The check is unproven in each of these cases:
 - Within the window, somebody deleted another binding that gave the same rights as a binding that will be deleted. The log shows only from then
   on who needs the binding that will be deleted.
 - A binding that will be deleted gives a right that no request shows in use, and no other binding gives that right. The binding's role names the
-  right, or gives it by a wildcard.
+  right, or gives it by a wildcard. A binding for 'system:authenticated' does not give the right to those who do not say who they are
+  ('system:unauthenticated').
 - A binding that will be deleted gives a right that neither 'system:node' nor another binding gives, and in the window somebody asked the API
   server what other users may do. kube-rbac-proxy, for example, creates a SubjectAccessReview for each client, about any right that you
   configure. Reviews that kubelets and the programs of the control plane ask for do not count. If the audit policy does not log all reviews of

@@ -193,10 +193,14 @@ func ofGroup(o, s rbac.SubjectRef, group string) bool {
 func contains(outer, inner rbac.SubjectRef) bool {
 	outer, inner = outer.Account(), inner.Account()
 	switch {
-	case outer == inner, outer == authenticated:
+	case outer == inner:
 		return true
 	case outer.Kind != rbacv1.GroupKind:
 		return false
+	case outer == authenticated:
+		return !inner.Unauthenticated()
+	case inner.Unauthenticated():
+		return outer.Unauthenticated()
 	case inner.Kind == rbacv1.UserKind:
 		return inner.ForNodes() && outer.ForNodes()
 	case inner.Kind == rbacv1.ServiceAccountKind:

@@ -15,6 +15,7 @@ import (
 func TestGrownBySpareRights(t *testing.T) {
 	user := func(name string) rbac.SubjectRef { return rbac.SubjectRef{Kind: rbacv1.UserKind, Name: name} }
 	account := rbac.SubjectRef{Kind: rbacv1.ServiceAccountKind, Namespace: "kube-system", Name: "agent"}
+	unauthenticated := group("system:unauthenticated")
 	reads := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}}}
 	nodes := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"nodes"}}
 	const no = "-" // no such binding
@@ -45,6 +46,13 @@ func TestGrownBySpareRights(t *testing.T) {
 		{"the accounts of a namespace", "", account, spare{"", group("system:serviceaccounts:kube-system")}, spare{no, account}, true},
 		{"all accounts", "", group("system:serviceaccounts:kube-system"), spare{"", group("system:serviceaccounts")}, spare{no, account}, true},
 
+		{"everybody, of whom those are none who do not say who they are", "", unauthenticated, spare{"", authenticated}, spare{no, account}, false},
+		{"a user of those", "", user("system:anonymous"), spare{"", unauthenticated}, spare{no, account}, true},
+
+		{"who does not say who he is still has it by his name alone", "", unauthenticated, spare{"", unauthenticated}, spare{"", user("system:anonymous")}, true},
+		{"who does not say who he is still has it by his group", "", user("system:anonymous"), spare{"", user("system:anonymous")}, spare{"", unauthenticated}, false},
+		{"who does not say who he is had it, and only others still have it", "", unauthenticated, spare{"", unauthenticated}, spare{"", authenticated}, true},
+		{"the same by his name", "", user("system:anonymous"), spare{"", user("system:anonymous")}, spare{"", authenticated}, true},
 		{"and everybody still has it", "", group("system:nodes"), spare{"", group("system:nodes")}, spare{"", authenticated}, false},
 		{"in the namespace", "", group("system:nodes"), spare{"kube-system", authenticated}, spare{"kube-system", group("system:nodes")}, false},
 		{"in another namespace than the one that ended", "", group("system:nodes"), spare{"kube-system", authenticated}, spare{"default", group("system:nodes")}, true},

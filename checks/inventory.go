@@ -276,7 +276,10 @@ func lostWith(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), b
 		if f, _ := fate(o.Binding); len(given) == 0 || f == Goes || o.Binding.Kind != rbac.KindClusterRoleBinding {
 			continue
 		}
-		if slices.Contains(o.Subjects, authenticated) || !slices.ContainsFunc(b.Subjects, func(s rbac.SubjectRef) bool { return !slices.Contains(o.Subjects, s) }) {
+		has := func(s rbac.SubjectRef) bool {
+			return slices.ContainsFunc(o.Subjects, func(x rbac.SubjectRef) bool { return contains(x, s) })
+		}
+		if !slices.ContainsFunc(b.Subjects, func(s rbac.SubjectRef) bool { return !has(s) }) {
 			left := atomsOf(o.Rules)
 			maps.DeleteFunc(given, func(a atom, _ bool) bool { return !beyond(map[atom]bool{a: true}, left) })
 		}

@@ -30,3 +30,25 @@ func wideCases(bindAs func(name, role string, rules []rbacv1.PolicyRule, subject
 		{rights, "all ConfigMaps, by the name of an old minor", local("kubeadm:kubelet-config-1.23", get("configmaps"), group("system:nodes")), Failed, CodeExcessRight},
 	}
 }
+
+// anonymousCases have a binding that goes and gives those who do not say who they are what others have by another one.
+func anonymousCases() []kase {
+	metrics := []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}
+	const inventory = "bindings-inventoried"
+	gives := func(others []rbac.SubjectRef, subjects ...rbac.SubjectRef) func(*Input) {
+		return func(in *Input) {
+			in.OthersJudged = true
+			in.Bindings = append(in.Bindings, clusterBinding("x", "x", metrics, append(subjects, group("system:nodes"))...), clusterBinding("y", "y", metrics, others...))
+		}
+	}
+	all, nobody, anonymous := []rbac.SubjectRef{group("system:authenticated")}, group("system:unauthenticated"), userOf("system:anonymous")
+	return []kase{
+		{inventory, "a path that everybody has", gives(all), Passed, CodeBindingGoes},
+		{inventory, "a path that everybody has, for those who do not say who they are", gives(all, nobody), Unproven, CodeRightUnseen},
+		{inventory, "a path that everybody has, for the user that they are", gives(all, anonymous), Unproven, CodeRightUnseen},
+		{inventory, "a path that they have as well", gives(append(all, nobody), nobody), Passed, CodeBindingGoes},
+		{inventory, "a path that they have as well, for their user", gives(append(all, nobody), anonymous), Passed, CodeBindingGoes},
+		{inventory, "a path that their user has", gives(append(all, anonymous), nobody), Unproven, CodeRightUnseen},
+		{inventory, "a path that only they have", gives([]rbac.SubjectRef{nobody, anonymous}, nobody), Unproven, CodeRightUnseen},
+	}
+}

@@ -13,11 +13,14 @@ const AnyName = "nodetrail-example"
 
 // Like returns those whom the policy may tell apart among all who are like the user: who have the name, or any name if it is AnyName, and are in the groups. It
 // begins with the user. Of the users and groups that rules name, those of Kubernetes count only if own is set; service accounts count in the groups that they
-// always have, and a group of service accounts has no other members.
+// always have, and a group of service accounts has no other members. Who does not say who he is has one name and one group.
 //
 // Nobody is missing: who matches a rule has one of its users and one of its groups, and the fewer other groups somebody has, the fewer rules before it match.
 func (p *Policy) Like(who *user.DefaultInfo, own bool) []*user.DefaultInfo {
 	out := []*user.DefaultInfo{who}
+	if who.Name == user.Anonymous {
+		return out
+	}
 	add := func(name string, groups ...string) {
 		x := &user.DefaultInfo{Name: name, Groups: slices.Clone(who.Groups)}
 		if namespace, _, err := serviceaccount.SplitUsername(name); err == nil {

@@ -108,6 +108,10 @@ func (s SubjectRef) Authenticated() bool {
 	return s.Kind == rbacv1.GroupKind && s.Name == user.AllAuthenticated
 }
 
+// Unauthenticated reports whether the subject is the group of all
+// unauthenticated users, or the user that they are. They are in no other group.
+func (s SubjectRef) Unauthenticated() bool { return s.Ambient() && !s.Authenticated() }
+
 // ForNodes reports whether the subject is the group system:nodes or a user
 // whose name begins with system:node:.
 func (s SubjectRef) ForNodes() bool {
