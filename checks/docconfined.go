@@ -111,7 +111,8 @@ rights, which reach beyond that node:
 - to change or delete nodes, to write PersistentVolumes, or to change ServiceAccounts;
 - to read the logs of nodes ('nodes/log'), or of API servers (path '/logs/');
 - to offer or taint devices ('resourceslices', 'devicetaintrules');
-- to create or change RuntimeClasses and CSIDrivers;
+- to create or change RuntimeClasses, CSIDrivers, StorageClasses and DeviceClasses;
+- to change namespaces or CustomResourceDefinitions;
 - to create VolumeAttachments;
 - to approve certificates;
 - to change RBAC, admission webhooks and API services;
@@ -136,7 +137,9 @@ These rights do not count:
 
 - to read the logs of pods;
 - to write Services, Endpoints and EndpointSlices, by which traffic goes elsewhere;
-- to write the ConfigMaps of other namespaces.
+- to write the ConfigMaps of other namespaces;
+- to write CSINodes and CSIStorageCapacities. They can only say that volumes fit on fewer nodes, and agents of CSI drivers write them;
+- to create namespaces or CustomResourceDefinitions: there are no objects of them yet.
 
 ## What defeats it
 A DaemonSet or another pod has a service account with such rights. Some of these rights are less obvious:
@@ -152,6 +155,11 @@ A DaemonSet or another pod has a service account with such rights. Some of these
 - An account that can change a RuntimeClass can give its new pods a node selector, so that they come to the stolen node.
 - An account that can change a CSIDriver can add audiences ('tokenRequests'). The node may then get tokens for these audiences, of accounts
   whose pods use the driver.
+- An account that can change a StorageClass can change 'allowedTopologies', so that pods with new claims come to the stolen node. An account
+  that can create one can make it the default. A DeviceClass chooses devices of nodes in the same way.
+- An account that can change a namespace can give its new pods a node selector. This is so on OpenShift, and with the admission plugin
+  PodNodeSelector.
+- An account that can change a CustomResourceDefinition can add a webhook for conversion, which sees and changes all objects of its kind.
 - An account that can create VolumeAttachments can have a volume attached to the stolen node.
 
 ## What to do

@@ -239,16 +239,24 @@ func TestUsualAgentsHaveNoPowers(t *testing.T) {
 			{"get list watch", "", "pods nodes namespaces configmaps"}, {"get", "", "pods/status"},
 			{"create get list update watch", "crd.projectcalico.org", "ippools ipamblocks"}, {"get list watch", "networking.k8s.io", "networkpolicies"},
 		},
-		"node-exporter":       {{"create", "authentication.k8s.io", "tokenreviews"}, {"create", "authorization.k8s.io", "subjectaccessreviews"}},
-		"metrics-server":      {{"get", "", "nodes/metrics nodes/stats"}, {"get list watch", "", "pods nodes"}},
-		"coredns":             {{"list watch", "", "endpoints services pods namespaces"}},
-		"a CSI driver":        {{"get list watch create patch", "storage.k8s.io", "csinodes"}, {"get list watch patch", "storage.k8s.io", "volumeattachments volumeattachments/status"}, {"get list watch", "storage.k8s.io", "csidrivers"}, {"get list watch", "", "persistentvolumes"}},
-		"a log collector":     {{"get list watch", "", "pods pods/log namespaces nodes"}},
-		"a leader":            {{"get create update patch delete", "coordination.k8s.io", "leases"}, {"create update patch delete", "", "events endpoints services"}},
-		"a job cleaner":       {{"get list watch delete deletecollection", "batch", "jobs cronjobs"}, {"delete", "apps", "daemonsets"}},
-		"reads of ConfigMaps": {{"get list watch delete", "", "configmaps"}},
-		"a node's own":        {{"create get list watch", certificates, "certificatesigningrequests"}, {"create", certificates, "certificatesigningrequests/selfnodeclient"}},
-		"approval without it": {{"create", certificates, "certificatesigningrequests/nodeclient"}},
+		"node-exporter":  {{"create", "authentication.k8s.io", "tokenreviews"}, {"create", "authorization.k8s.io", "subjectaccessreviews"}},
+		"metrics-server": {{"get", "", "nodes/metrics nodes/stats"}, {"get list watch", "", "pods nodes"}},
+		"coredns":        {{"list watch", "", "endpoints services pods namespaces"}},
+		"a CSI driver":   {{"get list watch create patch", "storage.k8s.io", "csinodes"}, {"get list watch patch", "storage.k8s.io", "volumeattachments volumeattachments/status"}, {"get list watch", "storage.k8s.io", "csidrivers"}, {"get list watch", "", "persistentvolumes"}},
+		"a provisioner on each node": {
+			{"get list watch", "storage.k8s.io", "storageclasses csinodes volumeattachments volumeattributesclasses"}, {"get list watch", "", "persistentvolumes nodes persistentvolumeclaims"},
+			{"get list watch create update patch delete", "storage.k8s.io", "csistoragecapacities"}, {"get", "apps", "replicasets daemonsets"}, {"get", "", "pods"},
+			{"update patch", "", "persistentvolumeclaims persistentvolumeclaims/status"}, {"get list watch", "snapshot.storage.k8s.io", "volumesnapshots volumesnapshotcontents"},
+		},
+		"a registrar of a CSI driver":   {{"get list watch create update patch", "", "events"}, {"get list watch create update patch delete", "storage.k8s.io", "csinodes"}},
+		"an agent that defines its own": {{"get list watch create", "apiextensions.k8s.io", "customresourcedefinitions"}, {"get list watch create delete", "", "namespaces"}},
+		"a reader of classes":           {{"get list watch", "resource.k8s.io", "deviceclasses resourceclaims"}, {"get list watch", "apiextensions.k8s.io", "customresourcedefinitions"}},
+		"a log collector":               {{"get list watch", "", "pods pods/log namespaces nodes"}},
+		"a leader":                      {{"get create update patch delete", "coordination.k8s.io", "leases"}, {"create update patch delete", "", "events endpoints services"}},
+		"a job cleaner":                 {{"get list watch delete deletecollection", "batch", "jobs cronjobs"}, {"delete", "apps", "daemonsets"}},
+		"reads of ConfigMaps":           {{"get list watch delete", "", "configmaps"}},
+		"a node's own":                  {{"create get list watch", certificates, "certificatesigningrequests"}, {"create", certificates, "certificatesigningrequests/selfnodeclient"}},
+		"approval without it":           {{"create", certificates, "certificatesigningrequests/nodeclient"}},
 	} {
 		b := clusterBinding("x", "x", nil)
 		for _, r := range rules {
@@ -304,6 +312,10 @@ func TestPowersOverOtherNodes(t *testing.T) {
 		{verb: "create", group: "certificates.k8s.io", resource: "podcertificaterequests"}, {verb: "create", group: "storage.k8s.io", resource: "volumeattachments"},
 		{verb: "create", group: "node.k8s.io", resource: "runtimeclasses"}, {verb: "patch", group: "node.k8s.io", resource: "runtimeclasses"},
 		{verb: "create", group: "storage.k8s.io", resource: "csidrivers"}, {verb: "patch", group: "storage.k8s.io", resource: "csidrivers"},
+		{verb: "create", group: "storage.k8s.io", resource: "storageclasses"}, {verb: "update", group: "storage.k8s.io", resource: "storageclasses"}, {verb: "patch", group: "storage.k8s.io", resource: "storageclasses"},
+		{verb: "create", group: "resource.k8s.io", resource: "deviceclasses"}, {verb: "patch", group: "resource.k8s.io", resource: "deviceclasses"},
+		{verb: "update", group: "apiextensions.k8s.io", resource: "customresourcedefinitions"}, {verb: "patch", group: "apiextensions.k8s.io", resource: "customresourcedefinitions"},
+		{verb: "update", resource: "namespaces"}, {verb: "patch", resource: "namespaces"},
 	} {
 		b := clusterBinding("x", "x", []rbacv1.PolicyRule{{Verbs: []string{a.verb}, APIGroups: []string{a.group}, Resources: []string{a.resource}}})
 		if got := PowersOf(&b).Right; got != a.String() {

@@ -48,8 +48,10 @@ func powers() []atom {
 			{"admissionregistration.k8s.io", "mutatingwebhookconfigurations"}, {"admissionregistration.k8s.io", "validatingwebhookconfigurations"},
 			{"admissionregistration.k8s.io", "mutatingadmissionpolicies"}, {"admissionregistration.k8s.io", "mutatingadmissionpolicybindings"},
 			{"apiregistration.k8s.io", "apiservices"}, {"resource.k8s.io", "devicetaintrules"}, {"resource.k8s.io", "resourceslices"}, // a taint of a device evicts, and devices bring pods
-			{"node.k8s.io", "runtimeclasses"}, // scheduling.nodeSelector is that of pods (plugin/pkg/admission/runtimeclass)
-			{"storage.k8s.io", "csidrivers"},  // tokenRequests are audiences that nodes may ask for (plugin/pkg/admission/noderestriction)
+			{"node.k8s.io", "runtimeclasses"},    // scheduling.nodeSelector is that of pods (plugin/pkg/admission/runtimeclass)
+			{"storage.k8s.io", "csidrivers"},     // tokenRequests are audiences that nodes may ask for (plugin/pkg/admission/noderestriction)
+			{"storage.k8s.io", "storageclasses"}, // allowedTopologies may change (ValidateStorageClassUpdate), and say where the volumes and pods of new claims are
+			{"resource.k8s.io", "deviceclasses"}, // selectors may change (ValidateDeviceClassUpdate), and say whose devices the pods of new claims get
 		} {
 			out = append(out, atom{verb: verb, group: of.group, resource: of.resource})
 		}
@@ -57,9 +59,12 @@ func powers() []atom {
 	// More of the pods that there are already come here as well, and an account's imagePullSecrets are those of its next pods. A pod whose status says that
 	// it failed is made again, as one that is deleted, and Services send traffic to the address in a pod's status. An agent that reports about the pods of
 	// its node may write to those of all: NodeRestriction does not limit service accounts.
+	//
+	// An annotation of a namespace is the node selector of its new pods (plugin/pkg/admission/podnodeselector, and on OpenShift by default). The webhook by which
+	// a definition converts custom resources reads and changes all of them; a definition that is new has none that were there before.
 	for _, verb := range []string{"update", "patch"} {
 		for _, of := range []struct{ group, resource string }{
-			{"", "serviceaccounts"}, {"", "pods/status"}, {"", "replicationcontrollers/scale"}, {"apps", "deployments/scale"}, {"apps", "replicasets/scale"}, {"apps", "statefulsets/scale"},
+			{"", "serviceaccounts"}, {"", "pods/status"}, {"", "namespaces"}, {"apiextensions.k8s.io", "customresourcedefinitions"}, {"", "replicationcontrollers/scale"}, {"apps", "deployments/scale"}, {"apps", "replicasets/scale"}, {"apps", "statefulsets/scale"},
 		} {
 			out = append(out, atom{verb: verb, group: of.group, resource: of.resource})
 		}
