@@ -40,8 +40,8 @@ them more.
 The state holds all bindings, and the log shows the groups of nodes' certificates.
 
 No binding gives more if its subject is a node, 'system:nodes' or another group of nodes. This includes the bindings that are only for
-machines that join (see 'bindings-inventoried'), if nodes are in the group of these machines. No binding that a node has gives one of these
-rights:
+machines that join (see 'bindings-inventoried'), if nodes are in the group of these machines. It also includes the two bindings of OpenShift
+that stay. No binding that a node has gives one of these rights:
 
 - to impersonate;
 - 'nodes/proxy', 'pods/exec' or the like;

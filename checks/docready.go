@@ -396,6 +396,8 @@ These bindings stay:
 - the bindings of kubeadm, the binding by which workers of k0s read their profiles, and the documented bindings of providers, as long as
   their roles give no more than is documented, also no more names. Some of them are only for machines that join ('kubeadm:get-nodes',
   'kubeadm:node-autoapprove-bootstrap', 'kube-proxy', 'kubeadm:kubeadm-certs'). If nodes are subjects of such a binding, it does not stay;
+- 'node-credential-providers-binding' and 'host-networking-system-node' of OpenShift, under the same condition. OpenShift creates them again if
+  you delete them. They give nodes more than their own: see 'no-excess-rights';
 - ClusterRoleBindings of the API server's own ClusterRoles for TLS bootstrapping, under any name: 'system:node-bootstrapper', and
   'system:certificates.k8s.io:certificatesigningrequests:nodeclient' and ':selfnodeclient'. A binding of 'nodeclient' to nodes does not count;
 - bindings that give only named audiences of tokens ('request-serviceaccounts-token-audience'). Image credential providers need them.

@@ -374,7 +374,7 @@ func noExcessRights(in *Input) Result {
 		case dangerous(given), all && PowersOf(b).Right != "", why == WhyKeep && in.beyondKept(b):
 			item.Code = CodeDangerousRight
 			p.fail(item)
-		case nodes && (fate != Stays || why != WhyKeep && joinsOnly(b)) && beyond(excess, everybody):
+		case nodes && (fate != Stays || why != WhyKeep && staysInExcess(b)) && beyond(excess, everybody):
 			item.Code = CodeExcessRight
 			p.fail(item)
 		case fate == Stays:

@@ -41,6 +41,15 @@ func TestInventory(t *testing.T) {
 	workers := func(name, role string, rules []rbacv1.PolicyRule) rbac.BindingInfo {
 		return local(name, role, rules, group("system:bootstrappers"), group("system:nodes"))
 	}
+	networking := func(namespace string, rules []rbacv1.PolicyRule) rbac.BindingInfo {
+		b := local("host-networking-system-node", "host-networking-services", rules, group("system:nodes"))
+		b.Binding.Namespace = namespace
+		return b
+	}
+	providers := []rbacv1.PolicyRule{
+		{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"serviceaccounts"}},
+		{Verbs: []string{verbAudience}, APIGroups: []string{""}, Resources: []string{"https://kubernetes.default.svc"}},
+	}
 	const k0s = "system:bootstrappers:worker-config"
 	reading := []string{"get", "list", "watch"}
 	csr := func(resource string) []rbacv1.PolicyRule {
@@ -126,20 +135,29 @@ func TestInventory(t *testing.T) {
 		"its name with another role": {clusterBinding("kubeadm:node-autoapprove-certificate-rotation", "cluster-admin", csr("*"), group("system:nodes")), Goes, WhySubject},
 		"EKS": {clusterBinding("eks:node-bootstrapper", "eks:node-bootstrapper", csr("certificatesigningrequests/selfnodeserver"),
 			group("system:bootstrappers"), group("system:nodes")), Stays, WhyProvider},
-		"GKE's rotation":              {clusterBinding("gce:beta:kubelet-certificate-rotation", "gce:beta:kubelet-certificate-rotation", csr("certificatesigningrequests/selfnodeclient"), group("system:nodes")), Stays, WhyProvider},
-		"GKE's rotation with more":    {clusterBinding("gce:beta:kubelet-certificate-rotation", "gce:beta:kubelet-certificate-rotation", csr("certificatesigningrequests/nodeclient"), group("system:nodes")), Goes, WhyRulesChanged},
-		"k0s's profiles":              {workers(k0s, k0s, profile(reading, "worker-config-default-1.36", "worker-config-x-1.36")), Stays, WhyK0s},
-		"of one minor":                {workers(k0s+"-1.36", k0s+"-1.36", profile(reading, "worker-config-default-1.36")), Stays, WhyK0s},
-		"k0s's, without its role":     {workers(k0s, k0s, nil), Stays, WhyK0s},
-		"k0s's, of another ConfigMap": {workers(k0s, k0s, profile(reading, "worker-config-default-1.36", "db")), Goes, WhyRulesChanged},
-		"k0s's, of all ConfigMaps":    {workers(k0s, k0s, profile(reading)), Goes, WhyRulesChanged},
-		"k0s's, to write":             {workers(k0s, k0s, profile([]string{"get", "update"}, "worker-config-default-1.36")), Goes, WhyRulesChanged},
-		"k0s's name, of secrets":      {workers(k0s, k0s, get("secrets", "worker-config-default-1.36")), Goes, WhyRulesChanged},
-		"k0s's, with another role":    {workers(k0s, "another", profile(reading, "worker-config-default-1.36")), Goes, WhySubject},
-		"of a minor, another's role":  {workers(k0s+"-1.36", k0s+"-1.35", profile(reading, "worker-config-default-1.36")), Goes, WhySubject},
-		"a name like k0s's":           {workers(k0s+"s", k0s+"s", profile(reading, "worker-config-default-1.36")), Goes, WhySubject},
-		"k0s's name, cluster-wide":    {clusterBinding(k0s, k0s, profile(reading, "worker-config-default-1.36"), group("system:nodes")), Goes, WhySubject},
-		"EKS with more":               {clusterBinding("eks:node-bootstrapper", "eks:node-bootstrapper", csr("*"), group("system:nodes")), Goes, WhyRulesChanged},
+		"OpenShift's credentials": {clusterBinding("node-credential-providers-binding", "node-credential-providers", providers, group("system:nodes")), Stays, WhyProvider},
+		"OpenShift's credentials, with secrets": {clusterBinding("node-credential-providers-binding", "node-credential-providers",
+			slices.Concat(providers, get("secrets")), group("system:nodes")), Goes, WhyRulesChanged},
+		"OpenShift's credentials, with any audience": {clusterBinding("node-credential-providers-binding", "node-credential-providers",
+			[]rbacv1.PolicyRule{{Verbs: []string{verbAudience}, APIGroups: []string{""}, Resources: []string{"*"}}}, group("system:nodes")), Goes, WhyRulesChanged},
+		"OpenShift's networking":                      {networking("openshift-kni-infra", profile(reading)), Stays, WhyProvider},
+		"OpenShift's networking on vSphere":           {networking("openshift-vsphere-infra", profile(reading)), Stays, WhyProvider},
+		"OpenShift's networking, to write":            {networking("openshift-kni-infra", profile([]string{"update"})), Goes, WhyRulesChanged},
+		"OpenShift's networking in another namespace": {networking("kube-system", profile(reading)), Goes, WhySubject},
+		"GKE's rotation":                              {clusterBinding("gce:beta:kubelet-certificate-rotation", "gce:beta:kubelet-certificate-rotation", csr("certificatesigningrequests/selfnodeclient"), group("system:nodes")), Stays, WhyProvider},
+		"GKE's rotation with more":                    {clusterBinding("gce:beta:kubelet-certificate-rotation", "gce:beta:kubelet-certificate-rotation", csr("certificatesigningrequests/nodeclient"), group("system:nodes")), Goes, WhyRulesChanged},
+		"k0s's profiles":                              {workers(k0s, k0s, profile(reading, "worker-config-default-1.36", "worker-config-x-1.36")), Stays, WhyK0s},
+		"of one minor":                                {workers(k0s+"-1.36", k0s+"-1.36", profile(reading, "worker-config-default-1.36")), Stays, WhyK0s},
+		"k0s's, without its role":                     {workers(k0s, k0s, nil), Stays, WhyK0s},
+		"k0s's, of another ConfigMap":                 {workers(k0s, k0s, profile(reading, "worker-config-default-1.36", "db")), Goes, WhyRulesChanged},
+		"k0s's, of all ConfigMaps":                    {workers(k0s, k0s, profile(reading)), Goes, WhyRulesChanged},
+		"k0s's, to write":                             {workers(k0s, k0s, profile([]string{"get", "update"}, "worker-config-default-1.36")), Goes, WhyRulesChanged},
+		"k0s's name, of secrets":                      {workers(k0s, k0s, get("secrets", "worker-config-default-1.36")), Goes, WhyRulesChanged},
+		"k0s's, with another role":                    {workers(k0s, "another", profile(reading, "worker-config-default-1.36")), Goes, WhySubject},
+		"of a minor, another's role":                  {workers(k0s+"-1.36", k0s+"-1.35", profile(reading, "worker-config-default-1.36")), Goes, WhySubject},
+		"a name like k0s's":                           {workers(k0s+"s", k0s+"s", profile(reading, "worker-config-default-1.36")), Goes, WhySubject},
+		"k0s's name, cluster-wide":                    {clusterBinding(k0s, k0s, profile(reading, "worker-config-default-1.36"), group("system:nodes")), Goes, WhySubject},
+		"EKS with more":                               {clusterBinding("eks:node-bootstrapper", "eks:node-bootstrapper", csr("*"), group("system:nodes")), Goes, WhyRulesChanged},
 	} {
 		keep := []rbac.BindingRef{{Kind: rbac.KindClusterRoleBinding, Name: "keep"}}
 		got := Inventory([]rbac.BindingInfo{c.b}, systemNode, keep)

@@ -17,6 +17,7 @@ type staying struct {
 	rules   []rbacv1.PolicyRule
 	why     Code
 	joins   bool // its subjects are machines that join, and no nodes
+	excess  bool // it gives nodes more than they need
 	// names is how the names begin of the objects that its role may give; the names are those of the rules, if it is empty.
 	names string
 }
@@ -57,14 +58,16 @@ func stayingAs(b *rbac.BindingInfo) *staying {
 	return nil
 }
 
-// joinsOnly reports whether the binding stays for machines that join, and for them alone: what nodes have by another group is not meant for them.
-func joinsOnly(b *rbac.BindingInfo) bool {
+// staysInExcess reports whether a binding that stays gives nodes more than they need: it is for machines that join, and nodes have it by another group, or the
+// provider's own gives them more.
+func staysInExcess(b *rbac.BindingInfo) bool {
 	s := stayingAs(b)
-	return s != nil && s.joins
+	return s != nil && (s.joins || s.excess)
 }
 
 // stays is the list: what kubeadm makes (cmd/kubeadm/app/phases/bootstraptoken/node, uploadconfig, kubelet, addons/proxy and copycerts of
-// k8s.io/kubernetes), what the Kubernetes documentation makes for TLS bootstrapping, what Amazon EKS documents, and what k0s makes.
+// k8s.io/kubernetes), what the Kubernetes documentation makes for TLS bootstrapping, what Amazon EKS documents, and what k0s and
+// OpenShift make.
 func stays() []staying {
 	const certificates, requests = certificatesGroup, certificateRequests
 	const k0sProfiles = "system:bootstrappers:worker-config"
@@ -80,7 +83,7 @@ func stays() []staying {
 	maps := func(name string) []rbacv1.PolicyRule {
 		return []rbacv1.PolicyRule{rule("", "configmaps", []string{name}, "get")}
 	}
-	profiles := []rbacv1.PolicyRule{rule("", "configmaps", nil, "get", "list", "watch")}
+	allMaps := []rbacv1.PolicyRule{rule("", "configmaps", nil, "get", "list", "watch")}
 	bootstrap := []rbacv1.PolicyRule{rule(certificates, requests, nil, "create", "get", "list", "watch")}
 	// A node that has a certificate renews it by selfnodeclient, and nodeclient is only for machines that join.
 	approved := func(name, sub string, why Code) staying {
@@ -89,7 +92,7 @@ func stays() []staying {
 			joins: sub == "nodeclient",
 		}
 	}
-	return []staying{
+	out := []staying{
 		{binding: cluster("kubeadm:kubelet-bootstrap"), role: "system:node-bootstrapper", rules: bootstrap, why: WhyKubeadm},
 		approved("kubeadm:node-autoapprove-bootstrap", "nodeclient", WhyKubeadm),
 		approved("kubeadm:node-autoapprove-certificate-rotation", "selfnodeclient", WhyKubeadm),
@@ -110,11 +113,23 @@ func stays() []staying {
 		// GKE and cluster/gce of Kubernetes have a role of this name in place of the API server's.
 		{binding: cluster("gce:beta:kubelet-certificate-rotation"), role: "gce:beta:kubelet-certificate-rotation", rules: []rbacv1.PolicyRule{rule(certificates, requests+"/selfnodeclient", nil, "create")}, why: WhyProvider},
 		// k0s makes this for its workers, and since 1.31 one for each minor (pkg/component/controller/workerconfig/reconciler.go of github.com/k0sproject/k0s).
-		{binding: local(k0sProfiles), role: k0sProfiles, rules: profiles, why: WhyK0s, names: "worker-config-"},
-		{binding: local(k0sProfiles + "-1."), prefix: true, rules: profiles, why: WhyK0s, names: "worker-config-"},
+		{binding: local(k0sProfiles), role: k0sProfiles, rules: allMaps, why: WhyK0s, names: "worker-config-"},
+		{binding: local(k0sProfiles + "-1."), prefix: true, rules: allMaps, why: WhyK0s, names: "worker-config-"},
 		// The API server makes these roles for TLS bootstrapping, and each distribution has names of its own for their bindings.
 		{binding: cluster(""), role: "system:node-bootstrapper", rules: bootstrap, why: WhyBootstrapRole},
 		approved("", "nodeclient", WhyBootstrapRole),
 		approved("", "selfnodeclient", WhyBootstrapRole),
 	}
+	// OpenShift's operator makes these again when somebody deletes them (install/0000_80_machine-config_00_rbac.yaml of github.com/openshift/machine-config-operator).
+	out = append(out, staying{
+		binding: cluster("node-credential-providers-binding"), role: "node-credential-providers", why: WhyProvider, excess: true,
+		rules: []rbacv1.PolicyRule{rule("", "serviceaccounts", nil, "get", "list"), rule("", "https://kubernetes.default.svc", nil, verbAudience)},
+	})
+	for _, platform := range []string{"kni", "nutanix", "openstack", "vsphere"} {
+		out = append(out, staying{
+			binding: rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: "openshift-" + platform + "-infra", Name: "host-networking-system-node"},
+			role:    "host-networking-services", rules: allMaps, why: WhyProvider, excess: true,
+		})
+	}
+	return out
 }

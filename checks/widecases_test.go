@@ -27,6 +27,10 @@ func wideCases(bindAs func(name, role string, rules []rbacv1.PolicyRule, subject
 		}), Failed, CodeDangerousRight},
 		{rights, "kubeadm's ConfigMap", local("kubeadm:nodes-kubeadm-config", get("configmaps", "kubeadm-config"), group(joins), group("system:nodes")), Passed, CodeBindingStays},
 		{rights, "all ConfigMaps, by kubeadm's name", local("kubeadm:nodes-kubeadm-config", get("configmaps"), group(joins), group("system:nodes")), Failed, CodeExcessRight},
+		{rights, "service accounts, by OpenShift's binding, which stays", bindAs("node-credential-providers-binding", "node-credential-providers", get("serviceaccounts"), group("system:nodes")), Failed, CodeExcessRight},
+		{"bindings-inventoried", "the API server's own audience, by OpenShift's binding", bindAs("node-credential-providers-binding", "node-credential-providers", []rbacv1.PolicyRule{
+			{Verbs: []string{verbAudience}, APIGroups: []string{""}, Resources: []string{"https://kubernetes.default.svc"}},
+		}, group("system:nodes")), Passed, CodeBindingStays},
 		{rights, "all ConfigMaps, by the name of an old minor", local("kubeadm:kubelet-config-1.23", get("configmaps"), group("system:nodes")), Failed, CodeExcessRight},
 	}
 }

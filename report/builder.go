@@ -135,7 +135,8 @@ func Make(t *tally.Tally, f Facts) *Report {
 	stays := checks.Staying(f.Checks)
 	for k, g := range t.Groups {
 		of := findingOf(k, g, (&rules.Rule{Name: k.Rule}).Runbook(), f.Words)
-		of.lagged, of.aside = f.Lagged[k], f.Aside[k] || stays(k.Binding) == checks.WhyKeep
+		why := stays(k.Binding)
+		of.lagged, of.aside = f.Lagged[k], f.Aside[k] || why == checks.WhyKeep || why == checks.WhyProvider
 		r.Findings = append(r.Findings, of)
 	}
 	slices.SortFunc(r.Findings, compareFindings)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/rbac"
@@ -90,6 +91,14 @@ func TestReadiness(t *testing.T) {
 			r.Grant.Binding = rbac.BindingRef{Kind: "RoleBinding", Namespace: "kube-system", Name: "kubeadm:nodes-kubeadm-config"}
 		})
 	})
+	// The checks say that the binding stays, so that nothing breaks.
+	for _, why := range []checks.Code{checks.WhyKeep, checks.WhyProvider} {
+		f("a binding that stays: "+string(why), ready, nil, func(l *log) { l.many(10); l.add("worker-1 get configmaps shop/x", legacy) }, func(f *Facts) {
+			f.Checks = []checks.Result{{Check: "bindings-inventoried", State: checks.Passed, Evidence: []checks.Item{
+				{State: checks.Passed, Code: checks.CodeBindingStays, Object: binding, Value: string(why)},
+			}}}
+		})
+	}
 	f("a worker of k0s started", ready, []string{`! 1 request of "k0s" on 1 node was allowed only by RoleBinding kube-system/system:bootstrappers:worker-config-1.36, ` +
 		"which is k0s's, stays, and does not block: get configmaps"}, func(l *log) {
 		l.many(10)

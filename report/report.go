@@ -231,7 +231,7 @@ type Finding struct {
 	low int64 // how many of Count are of low severity
 	// lagged is how many of the others an API server that had just started refused, and allowed later.
 	lagged int64
-	// aside says that the checks leave its requests out, or that the binding which let them through is kept.
+	// aside says that the checks leave its requests out, or that the binding which let them through is kept, or stays as a provider's.
 	aside bool
 	wide  bool // stands for many groups
 	days  []tally.Day
