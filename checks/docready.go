@@ -423,10 +423,10 @@ The check is unproven in each of these cases:
 - A binding that will be deleted gives a right that no request shows in use, and no other binding gives that right. The binding's role names the
   right, or gives it by a wildcard. A binding for 'system:authenticated' does not give the right to those who do not say who they are
   ('system:unauthenticated').
-- A binding that will be deleted gives a right that neither 'system:node' nor another binding gives, and in the window somebody asked the API
-  server what other users may do. kube-rbac-proxy, for example, creates a SubjectAccessReview for each client, about any right that you
-  configure. Reviews that kubelets and the programs of the control plane ask for do not count. If the audit policy does not log all reviews of
-  others, somebody may have asked.
+- A binding that will be deleted gives a right that no other binding gives, and in the window somebody asked the API server what other users
+  may do. For nodes, a right that 'system:node' gives does not count. For other subjects, it does. kube-rbac-proxy, for example, creates a
+  SubjectAccessReview for each client, about any right that you configure. Reviews that kubelets and the programs of the control plane ask
+  for do not count. If the audit policy does not log all reviews of others, somebody may have asked.
 
 No request shows these rights in use:
 

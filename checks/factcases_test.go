@@ -577,7 +577,7 @@ func bindingCases() []kase {
 		}), Failed, CodeDangerousRight},
 		{rights, "tokens for any audience in an hour", func(in *Input) { in.Versions[1].AnyAudience = true }, Unproven, CodeAnyAudience},
 	}
-	out = slices.Concat(out, keptCases(rights, rule, bind), wideCases(bindAs), anonymousCases())
+	out = slices.Concat(out, keptCases(rights, rule, bind), wideCases(bindAs), anonymousCases(), reviewCases(bindAs))
 	for _, d := range slices.Concat(dangers(), []atom{
 		{verb: "*", group: "certificates.k8s.io", resource: "signers"}, {verb: "impersonate", resource: "*"}, {verb: "get", resource: "*/proxy"},
 	}) {

@@ -236,16 +236,22 @@ func bindingsInventoried(in *Input) Result {
 
 // asideOnly returns a right of a binding that goes which the log does not show in use, and which no binding that is there afterwards gives to all subjects.
 // It is empty if there is none.
-func asideOnly(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), b *Inventoried, asked func(*rbac.BindingInfo) map[atom]bool) string {
+func asideOnly(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), b *Inventoried, asked func(*rbac.BindingInfo) askedRights) string {
 	if b.Fate != Goes {
 		return ""
 	}
-	given := asides(&b.BindingInfo)
+	given, ask := asides(&b.BindingInfo), asked(&b.BindingInfo)
 	if b.Why != WhyRole && b.Why != WhyCopy {
-		maps.Copy(given, asked(&b.BindingInfo))
+		maps.Copy(given, ask.ofAll)
+	}
+	lost := lostWith(all, fate, b, given)
+	others := *b
+	others.Subjects = slices.DeleteFunc(slices.Clone(b.Subjects), OfNodes)
+	if len(others.Subjects) > 0 {
+		maps.Copy(lost, lostWith(all, fate, &others, ask.ofOthers))
 	}
 	least := ""
-	for a := range lostWith(all, fate, b, given) {
+	for a := range lost {
 		if right := a.String(); least == "" || right < least {
 			least = right
 		}
@@ -253,18 +259,29 @@ func asideOnly(all []rbac.BindingInfo, fate func(rbac.BindingRef) (Fate, bool), 
 	return least
 }
 
+// askedRights are rights of a binding about which somebody may have asked in a review of access. Nodes have some of them by system:node as well, so that only
+// other subjects lose these.
+type askedRights struct{ ofAll, ofOthers map[atom]bool }
+
 // askedOf returns what says which rights of a binding somebody may have asked about in a review of access. That may be any right: kube-rbac-proxy asks about what
-// its configuration says. What nodes have by system:node is not among them: with a copy of that, it is what the whole question is about.
-func askedOf(in *Input, w *window, systemNode []rbacv1.PolicyRule) func(*rbac.BindingInfo) map[atom]bool {
+// its configuration says. For nodes, what they have by system:node is not among them: with a copy of that, it is what the whole question is about.
+func askedOf(in *Input, w *window, systemNode []rbacv1.PolicyRule) func(*rbac.BindingInfo) askedRights {
 	node := atomsOf(systemNode)
 	reviewed := in.Policy.OmitsReviews || in.Ledger != nil && !w.to.IsZero() && in.Ledger.Reviewed(w.from, w.to)
-	return func(b *rbac.BindingInfo) map[atom]bool {
+	return func(b *rbac.BindingInfo) (out askedRights) {
 		if !reviewed {
-			return nil
+			return out
 		}
-		out := atomsOf(b.Rules)
-		maps.DeleteFunc(out, func(a atom, _ bool) bool { return !beyond(map[atom]bool{a: true}, node) })
-		inForce(b, out)
+		given := atomsOf(b.Rules)
+		inForce(b, given)
+		out = askedRights{map[atom]bool{}, map[atom]bool{}}
+		for a := range given {
+			if beyond(map[atom]bool{a: true}, node) {
+				out.ofAll[a] = true
+			} else {
+				out.ofOthers[a] = true
+			}
+		}
 		return out
 	}
 }

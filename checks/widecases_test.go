@@ -56,3 +56,31 @@ func anonymousCases() []kase {
 		{inventory, "a path that only they have", gives([]rbac.SubjectRef{nobody, anonymous}, nobody), Unproven, CodeRightUnseen},
 	}
 }
+
+// reviewCases have a binding that goes, for nodes and others, and somebody who asks for reviews of access. Nodes have what system:node gives in any case.
+func reviewCases(bindAs func(name, role string, rules []rbacv1.PolicyRule, subjects ...rbac.SubjectRef) func(*Input)) (out []kase) {
+	const inventory = "bindings-inventoried"
+	account := rbac.SubjectRef{Kind: rbacv1.ServiceAccountKind, Namespace: "monitoring", Name: "agent"}
+	nodes, bootstrap := group("system:nodes"), group("system:bootstrappers:edge")
+	pods := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}
+	add := func(what, role string, rules []rbacv1.PolicyRule, want State, more func(*Input), subjects ...rbac.SubjectRef) {
+		code := CodeBindingGoes
+		if want == Unproven {
+			code = CodeRightUnseen
+		}
+		out = append(out, kase{inventory, "somebody asks, and " + what, all(func(in *Input) { in.SystemNode, in.OthersJudged = systemNode, true }, bindAs("x", role, rules, subjects...), more), want, code})
+	}
+	asks, joined := asksReview("jane", false), registers("worker-2", at(14, 0, 0), 201)
+	add("a right of system:node is an account's, too", "svc", pods, Unproven, asks, account, nodes)
+	add("a right of system:node is a user's, too", "svc", pods, Unproven, asks, nodes, userOf("jane"))
+	add("system:node is an account's", "system:node", systemNode, Unproven, asks, account)
+	add("a copy of system:node is an account's and nodes'", "copy", systemNode, Unproven, asks, account, nodes)
+	add("a right of system:node is for nodes and one of them", "svc", pods, Passed, asks, nodes, userOf("system:node:worker-1"))
+	add("a right of system:node is for nodes that join", "svc", pods, Passed, all(asks, joined), nodes, bootstrap)
+	add("the account has it otherwise", "svc", pods, Passed, all(asks, bindAs("y", "y", pods, account)), account, nodes)
+	add("all accounts have it otherwise", "svc", pods, Passed, all(asks, bindAs("y", "y", pods, group("system:serviceaccounts"))), account, nodes)
+	add("another account has it otherwise", "svc", pods, Unproven, all(asks, bindAs("y", "y", pods, userOf("jane"))), account, nodes)
+	add("the policy does not log it", "svc", pods, Unproven, func(in *Input) { in.Policy.OmitsReviews = true }, account, nodes)
+	out = append(out, kase{inventory, "nobody asks about a right of system:node that is an account's, too", all(func(in *Input) { in.SystemNode, in.OthersJudged = systemNode, true }, bindAs("x", "svc", pods, account, nodes)), Passed, CodeBindingGoes})
+	return out
+}
