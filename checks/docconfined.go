@@ -57,7 +57,9 @@ ServiceAccount, a claim or a volume that the role names ('resourceNames') does n
 A named audience does not count as more, because the tokens are those of pods on the node. The API server's own audience (such as
 'https://kubernetes.default.svc') counts.
 
-What every authenticated user has does not include any right that the check 'tokens-on-node' looks for, such as to read secrets.
+What everybody has ('system:authenticated', 'system:unauthenticated' or 'system:anonymous') does not include any right that the check
+'tokens-on-node' looks for, such as to read secrets. In all namespaces, it also includes nothing that a binding that you keep must not give,
+such as all pods or all ConfigMaps. In one namespace, such as 'kube-public', it may include that.
 
 In the window, no binding gave nodes, and then took away, a right of which no request shows whether it was used: to reach kubelets
 ('nodes/proxy', 'nodes/log'), to get tokens for any audience or for the API server's own, or to have certificates of nodes approved or signed.

@@ -558,7 +558,7 @@ func bindingCases() []kase {
 			rule("create", "certificates.k8s.io", "certificatesigningrequests/selfnodeclient"), group("system:nodes")), Passed, CodeBindingStays},
 		{rights, "secrets to everybody", bind(rule("get", "", "secrets"), group("system:authenticated")), Failed, CodeDangerousRight},
 		{rights, "secrets to all service accounts, which no node is", bind(rule("get", "", "secrets"), group("system:serviceaccounts")), Passed, ""},
-		{rights, "a harmless right of everybody", bind(rule("get", "", "configmaps"), group("system:authenticated")), Passed, ""},
+		{rights, "a harmless right of everybody", bind(rule("list", "", "services"), group("system:authenticated")), Passed, ""},
 		{rights, "everything is allowed", order("Node,RBAC,AlwaysAllow"), Failed, CodeOtherAuthorizer},
 		{rights, "a webhook allows, and then everything is", order("Node,Webhook,AlwaysAllow"), Failed, CodeOtherAuthorizer},
 		{rights, "ABAC", order("Node,ABAC,RBAC"), Unproven, CodeOtherAuthorizer},
@@ -577,7 +577,7 @@ func bindingCases() []kase {
 		}), Failed, CodeDangerousRight},
 		{rights, "tokens for any audience in an hour", func(in *Input) { in.Versions[1].AnyAudience = true }, Unproven, CodeAnyAudience},
 	}
-	out = slices.Concat(out, keptCases(rights, rule, bind), wideCases(bindAs), anonymousCases(), reviewCases(bindAs))
+	out = slices.Concat(out, keptCases(rights, rule, bind), wideCases(bindAs), anonymousCases(), reviewCases(bindAs), everybodyCases(rights, rule, bind))
 	for _, d := range slices.Concat(dangers(), []atom{
 		{verb: "*", group: "certificates.k8s.io", resource: "signers"}, {verb: "impersonate", resource: "*"}, {verb: "get", resource: "*/proxy"},
 	}) {

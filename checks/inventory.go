@@ -387,8 +387,10 @@ func noExcessRights(in *Input) Result {
 		maps.DeleteFunc(excess, func(a atom, _ bool) bool { return a.audience() })
 		item := Item{Object: NameOf(b.Binding), Value: b.Role.Name}
 		fate, why := fateOf(b, systemNode, in.Keep)
+		// Who gives everybody something in one namespace publishes that namespace, as kube-public is.
+		everywhere := b.Binding.Kind == rbac.KindClusterRoleBinding
 		switch {
-		case dangerous(given), all && PowersOf(b).Right != "", why == WhyKeep && in.beyondKept(b):
+		case dangerous(given), all && PowersOf(b).Right != "", all && everywhere && in.ofAnother(b), why == WhyKeep && in.beyondKept(b):
 			item.Code = CodeDangerousRight
 			p.fail(item)
 		case nodes && (fate != Stays || why != WhyKeep && staysInExcess(b)) && beyond(excess, everybody):

@@ -84,3 +84,45 @@ func reviewCases(bindAs func(name, role string, rules []rbacv1.PolicyRule, subje
 	out = append(out, kase{inventory, "nobody asks about a right of system:node that is an account's, too", all(func(in *Input) { in.SystemNode, in.OthersJudged = systemNode, true }, bindAs("x", "svc", pods, account, nodes)), Passed, CodeBindingGoes})
 	return out
 }
+
+// everybodyCases have bindings for everybody. Those that clusters have by default give nothing that the Node authorizer allows a node for its own objects only.
+func everybodyCases(rights string, rule func(verb, group, resource string) []rbacv1.PolicyRule, bind func([]rbacv1.PolicyRule, ...rbac.SubjectRef) func(*Input)) (out []kase) {
+	everybody := group("system:authenticated")
+	add := func(what string, rules []rbacv1.PolicyRule, want State, more func(*Input), subjects ...rbac.SubjectRef) {
+		code := Code("")
+		if want == Failed {
+			code = CodeDangerousRight
+		}
+		out = append(out, kase{rights, "everybody: " + what, all(bind(rules, subjects...), more), want, code})
+	}
+	none := func(*Input) {}
+	local := func(namespace string) func(*Input) {
+		return func(in *Input) {
+			in.Bindings[len(in.Bindings)-1].Binding = rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: namespace, Name: "x"}
+		}
+	}
+	named := func(rules []rbacv1.PolicyRule, name string) []rbacv1.PolicyRule {
+		rules[0].ResourceNames = []string{name}
+		return rules
+	}
+	for _, k := range nodeKinds() {
+		add("list all "+k.resource, rule("list", k.group, k.resource), Failed, none, everybody)
+	}
+	add("all Leases", rule("*", "coordination.k8s.io", "leases"), Failed, none, everybody)
+	add("logs of pods", rule("get", "", "pods/log"), Failed, none, everybody)
+	add("ConfigMaps, without saying who he is", rule("get", "", "configmaps"), Failed, none, group("system:unauthenticated"))
+	add("ConfigMaps, as the user that those are", rule("get", "", "configmaps"), Failed, none, userOf("system:anonymous"))
+	add("a ConfigMap by its name", named(rule("get", "", "configmaps"), "settings"), Passed, none, everybody)
+	add("cluster-info of kubeadm", named(rule("get", "", "configmaps"), "cluster-info"), Passed, local("kube-public"), userOf("system:anonymous"))
+	add("ConfigMaps of a namespace that is published", rule("list", "", "configmaps"), Passed, local("kube-public"), everybody)
+	add("images of KubeVirt", rule("list", "", "persistentvolumeclaims"), Passed, local("kubevirt-os-images"), everybody)
+	add("system:basic-user", rule("create", "authorization.k8s.io", "selfsubjectaccessreviews"), Passed, none, everybody)
+	add("system:discovery", []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/api", "/api/*", "/apis/*", "/openapi/*", "/healthz"}}}, Passed, none, everybody)
+	add("system:public-info-viewer", []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/livez", "/version"}}}, Passed, none, everybody, group("system:unauthenticated"))
+	add("a policy of pods on EKS", named(rule("use", "policy", "podsecuritypolicies"), "eks.privileged"), Passed, none, everybody)
+	add("basic-user of OpenShift", append(rule("list", "storage.k8s.io", "storageclasses"), rule("list", "rbac.authorization.k8s.io", "clusterroles")...), Passed, none, everybody)
+	add("projects of OpenShift", rule("create", "project.openshift.io", "projectrequests"), Passed, none, everybody)
+	add("builds of OpenShift", rule("create", "build.openshift.io", "builds/docker"), Passed, none, everybody)
+	add("definitions", rule("list", "apiextensions.k8s.io", "customresourcedefinitions"), Passed, none, everybody)
+	return out
+}
