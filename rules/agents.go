@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -64,6 +65,10 @@ var nodeAgents = []nodeAgent{
 	{
 		product: "kube-rbac-proxy", provider: "OpenShift (kube-rbac-proxy-crio)", does: reviews,
 		source: "github.com/openshift/machine-config-operator, 'templates/master/01-master-kubelet/_base/files/criometricsproxy.yaml'",
+	},
+	{
+		product: "machine-config-daemon", provider: "OpenShift", does: configuresItsNode, sparing: true,
+		source: "github.com/openshift/machine-config-operator, pkg/daemon/writer.go (newNodeWriter)",
 	},
 	{
 		product: "aks-secure-tls-bootstrap-client", provider: "AKS", does: asksVersion, sparing: true,
@@ -173,6 +178,37 @@ func looksAfterItsNode(r *Request) bool {
 		return ofOneself(a)
 	}
 	return false
+}
+
+// configuresItsNode reports whether the request is one of OpenShift's machine-config-daemon: it reads the node's own Node, writes annotations of it, and records events of it. The
+// events are in the namespace of the operator, those of older releases in default.
+func configuresItsNode(r *Request) bool {
+	a := r.Attrs
+	if !a.ResourceRequest || a.APIGroup != "" || a.Subresource != "" {
+		return false
+	}
+	switch a.Resource {
+	case "nodes":
+		return a.Name == r.Node && (reads(a.Verb) || a.Verb == "patch" && patchesAnnotations(r.Event.RequestObject))
+	case "events":
+		object := eventObject(r)
+		return (a.Namespace == "openshift-machine-config-operator" || a.Namespace == "default") &&
+			(a.Verb == "create" && (object == "" || object == r.Node) || a.Verb == "patch" && object == r.Node)
+	}
+	return false
+}
+
+// patchesAnnotations reports whether a patch that is merged changes annotations alone. A body that is not in the log counts as such.
+func patchesAnnotations(body []byte) bool {
+	if len(body) == 0 {
+		return true
+	}
+	var object, metadata map[string]json.RawMessage
+	if json.Unmarshal(body, &object) != nil || len(object) != 1 || json.Unmarshal(object["metadata"], &metadata) != nil {
+		return false
+	}
+	_, annotates := metadata["annotations"]
+	return annotates && len(metadata) == 1
 }
 
 // annotatesItsNode reports whether the request reads or annotates the node's own Node.

@@ -212,3 +212,55 @@ func TestHybridNodes(t *testing.T) {
 	newStory(t, w).f("a secret", `critical: get secrets shop/db succeeded for "nodeadm", which is no kubelet, with the credential of node worker-1`,
 		does("get secrets shop/db"), agent("nodeadm/v0.0.0"), verdict(nodeauthz.Allow), code(200), comes("10.0.0.1"))
 }
+
+// OpenShift's machine-config-daemon reads and annotates its Node and records events of it with the kubelet's credential. Under its name, nothing else is excused.
+//
+// Seen to fail where the daemon is not known, where any patch of the node's own Node is one of its own, and where any event is.
+func TestMachineConfigDaemon(t *testing.T) {
+	const low, other = `low: the credential of node worker-1 is used by "machine-config-daemon", a known agent of OpenShift`,
+		`high: the credential of node worker-1 is used by "machine-config-daemon", which is no kubelet`
+	const namespace = "openshift-machine-config-operator"
+	w := neighbours{housed(3), map[string]string{"10.0.0.1": "worker-1", "10.0.0.2": "worker-2"}}
+	body := func(text string) with { return func(r *Request) { r.Event.RequestObject = []byte(text) } }
+	created := func(name string) with { return func(r *Request) { r.Event.ObjectRef.Name = name } }
+	nothing := func(*Request) {}
+	for _, c := range []struct {
+		what, want string
+		more       with
+	}{
+		{"get nodes worker-1", low, nothing},
+		{"list nodes worker-1", low, nothing},
+		{"watch nodes worker-1", low, nothing},
+		{"patch nodes worker-1", low, nothing},
+		{"patch nodes worker-1", low, body(`{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Done"}}}`)},
+		{"create events " + namespace + "/", low, nothing},
+		{"create events " + namespace + "/", low, created("worker-1.17ab")},
+		{"create events default/", low, created("worker-1.17ab")},
+		{"patch events default/worker-1.17ab", low, nothing},
+		{"watch nodes worker-1", other, comes("10.0.0.2")},
+		{"patch nodes worker-1", other, comes("10.0.0.2")},
+		{"patch nodes worker-1", other, body(`{"spec":{"unschedulable":true}}`)},
+		{"patch nodes worker-1", other, body(`{"metadata":{"annotations":{"a":"b"}},"spec":{"taints":null}}`)},
+		{"patch nodes worker-1", other, body(`{"metadata":{"annotations":{"a":"b"},"labels":{"a":"b"}}}`)},
+		{"patch nodes worker-1", other, body(`[{"op":"add","path":"/spec/unschedulable","value":true}]`)},
+		{"patch nodes worker-2", other, nothing},
+		{"patch nodes/status worker-1", other, nothing},
+		{"update nodes worker-1", other, nothing},
+		{"delete nodes worker-1", other, nothing},
+		{"get nodes worker-2", other, nothing},
+		{"list nodes", other, nothing},
+		{"create events " + namespace + "/", other, created("worker-2.17ab")},
+		{"create events shop/", other, nothing},
+		{"patch events default/web.17ab", other, nothing},
+		{"delete events default/worker-1.17ab", other, nothing},
+		{"list pods", other, selectsNode("worker-1")},
+		{"create pods/eviction shop/web", other, nothing},
+		{"get configmaps shop/web", other, nothing},
+		{"get /version", other, nothing},
+	} {
+		newStory(t, w).f(c.what, c.want, does(c.what), agent("machine-config-daemon/v0.0.0 (linux/amd64) kubernetes/$Format/machine-config-daemon"), verdict(nodeauthz.Allow), code(200),
+			comes("10.0.0.1"), c.more)
+	}
+	newStory(t, w).f("a secret", `critical: get secrets shop/db succeeded for "machine-config-daemon", which is no kubelet, with the credential of node worker-1`,
+		does("get secrets shop/db"), agent("machine-config-daemon/v0.0.0"), verdict(nodeauthz.Allow), code(200), comes("10.0.0.1"))
+}
