@@ -22,6 +22,8 @@ type nodeAgent struct {
 	perhaps func(r *Request) bool
 	// sparing says that it looks up nothing of what an API server serves, but for what does has.
 	sparing bool
+	// drains says that it evicts the node's own pods, and gets each again until it is gone.
+	drains bool
 }
 
 // nodeAgents are the agents that are known. What another program does under their names, or they do beyond this, is a program that is no kubelet.
@@ -44,11 +46,12 @@ var nodeAgents = []nodeAgent{
 		source: "github.com/kubernetes/kubernetes/pull/85014, cluster/gce/gci/configure-helper.sh",
 	},
 	{
-		product: "machined", provider: "Talos", does: managesItsNode,
+		product: "machined", provider: "Talos", does: managesItsNode, drains: true,
 		source: "github.com/siderolabs/talos, pkg/kubernetes/kubernetes.go (NewClientFromKubeletKubeconfig)",
 	},
 	{
-		product: "Talos", provider: "Talos in newer releases", does: managesItsNode, source: "github.com/siderolabs/talos, pkg/httpdefaults/useragent.go",
+		product: "Talos", provider: "Talos in newer releases", does: managesItsNode, drains: true,
+		source: "github.com/siderolabs/talos, pkg/httpdefaults/useragent.go",
 	},
 	{
 		product: "ovnkube", provider: "OVN-Kubernetes, as on OpenShift", does: asksForSecond("OVN-Kubernetes"), perhaps: asksWithoutBody,
@@ -146,13 +149,25 @@ func ofRequests(a *authorizer.AttributesRecord) bool {
 }
 
 // agentOf is the known agent that the request is an ordinary one of, or perhaps one of; nil if there is none.
-func agentOf(product string, r *Request) *nodeAgent {
+func agentOf(product string, r *Request, s State) *nodeAgent {
 	for i := range nodeAgents {
-		if a := &nodeAgents[i]; a.product == program(product) && strings.HasPrefix(r.Node, a.nodes) && (a.does(r) || !a.sparing && looksUp(r) || a.perhaps != nil && a.perhaps(r)) {
+		a := &nodeAgents[i]
+		if a.product != program(product) || !strings.HasPrefix(r.Node, a.nodes) {
+			continue
+		}
+		if a.does(r) || !a.sparing && looksUp(r) || a.perhaps != nil && a.perhaps(r) || a.drains && getsGone(r, s) {
 			return a
 		}
 	}
 	return nil
+}
+
+// getsGone reports whether the request gets a pod that was on the node until lately. Since Kubernetes 1.32 the Node authorizer refuses that, and Talos takes the refusal for
+// the end of the pod (pkg/kubernetes/kubernetes.go, waitForPodDeleted).
+func getsGone(r *Request, s State) bool {
+	a := r.Attrs
+	return s != nil && a.ResourceRequest && a.APIGroup == "" && a.Resource == "pods" && a.Subresource == "" && a.Verb == "get" && a.Name != "" && !r.Succeeded() &&
+		s.PodWasOn(a.Namespace, a.Name, r.Node, r.Time.Add(-asksAfter), r.Time)
 }
 
 // asksVersion reports whether the request asks for the version of the API server, by which the bootstrapping of AKS tries a certificate.

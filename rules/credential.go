@@ -300,7 +300,7 @@ func checkCredential(r *Request, s State, m *Memory, f *Finding) bool {
 		return true
 	}
 	stolen(r, f)
-	if a := agentOf(product, r); a != nil && podsRead(r, s) == "" && !(r.refusedForGood() && asksForOthers(r, s)) {
+	if a := agentOf(product, r, s); a != nil && podsRead(r, s) == "" && !(r.refusedForGood() && asksForOthers(r, s)) {
 		a.finding(f, r, s)
 	}
 	return true
