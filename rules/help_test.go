@@ -198,9 +198,9 @@ func (w *world) PodNode(namespace, name string, _ time.Time) (string, bool) {
 	return node, ok
 }
 
-func (w *world) PodWasOn(namespace, name, node string, _, to time.Time) bool {
+func (w *world) PodWasOn(namespace, name, node string, from, _ time.Time) bool {
 	s, ended := w.ended[namespace+"/"+name]
-	return w.pods[namespace+"/"+name] == node && (!ended || to.Sub(at(s)) <= 10*time.Minute)
+	return w.pods[namespace+"/"+name] == node && (!ended || !from.After(at(s)))
 }
 
 func (w *world) PodStays(namespace, name, uid string, from, to time.Time, f func(*nodeauthz.Stay)) {
@@ -267,7 +267,7 @@ func (w *world) AddressesKnown(t time.Time) bool {
 }
 
 func (w *world) Leads(a *authorizer.AttributesRecord, node string, t time.Time) bool {
-	return w.PodWasOn(a.Namespace, a.Name, node, t, t) // of a secret with a pod's name
+	return w.PodWasOn(a.Namespace, a.Name, node, t.Add(-ClockDoubt), t) // of a secret with a pod's name
 }
 
 func (w *world) Had(a *authorizer.AttributesRecord, node string, t time.Time) bool {

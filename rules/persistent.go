@@ -55,8 +55,12 @@ func persistentNodeDeny() *Rule {
 The Node authorizer denied one node the same object at least 5 times over at least 10 minutes, in at least 3 different windows of 5 minutes,
 and never allowed it in between. Reads (get, list, watch) of an object count as one. While it continues, it is found again every 10 minutes.
 
-Two kinds of denials do not count: races, which are requests near a change of the state, and denials after which the same node was allowed
-the same object within 10 to 20 seconds.
+Three kinds of denials do not count:
+
+- Races, which are requests near a change of the state.
+- Denials after which the same node was allowed the same object within 10 to 20 seconds.
+- Denials of a get of a pod that was on the node within 24 hours, and is there no more. The kubelet asks for such a pod again and again if
+  it was deleted by force and does not end.
 
 ## Why
 The Kubernetes documentation gives "No persistent NODE DENY" as the condition for deleting the binding of 'system:node'. A denial that
@@ -132,11 +136,14 @@ func (p *persistent) Advance(t time.Time, _ State, _ func(*Detection)) {
 	}
 }
 
-func (p *persistent) minute(m *denialMinute, _ State, found func(*Detection)) {
+func (p *persistent) minute(m *denialMinute, s State, found func(*Detection)) {
 	var due []*watched // some of them twice
 	for _, step := range m.steps {
 		p.allow(step.allowed)
 		for _, d := range step.denied {
+			if getsFormer(d, s) {
+				continue
+			}
 			if w := p.deny(d); w != nil && w.isPersistent() && (w.FoundAt.IsZero() || w.Last.Sub(w.FoundAt) >= persistentAgain) {
 				due = append(due, w)
 			}
@@ -150,6 +157,13 @@ func (p *persistent) minute(m *denialMinute, _ State, found func(*Detection)) {
 			found(p.detection(w))
 		}
 	}
+}
+
+// getsFormer reports whether the node asked for a pod that it had within a day, or when it was cut off, and has no more. A kubelet does for as long as a pod hangs that was deleted
+// by force, with each attempt to end it (pkg/kubelet/status, syncPod).
+func getsFormer(d *denial, s State) bool {
+	o := d.Object
+	return s != nil && d.Known && !d.Wide && getsPod(o) && hadPod(s, o.Namespace, o.Name, d.Node, d.Last)
 }
 
 // allow forgets what was allowed.
