@@ -129,14 +129,17 @@ A single request with a node's identity for which one of these holds, the first 
 - it is a read of one of these two kinds, and was allowed by a binding that is not for nodes, such as one for 'system:authenticated', or by
   another authorizer (medium). What a binding for nodes allowed is in rbac-excess-access;
 - it is a write that was carried out, and that no kubelet makes (medium), although the Node authorizer and NodeRestriction allow it. There
-  are three of them. The first is an event in a namespace in which the node has and had no pod, or of another Node. Kubelets record events
+  are five of them. The first is an event in a namespace in which the node has and had no pod, or of another Node. Kubelets record events
   of their own Node and of their pods, also later. This case needs a state that covers the ten minutes before, and the name of the event,
   which begins with that of its object.
   The second is a patch of the 'spec' of its own Node, such as one that undoes a cordon, if the log has its body. A kubelet writes the
   'spec' only when it makes its Node. An update of the whole Node is one, too, with the user agent 'kubelet'. k0s, which cordons its node,
   is not flagged.
   The third is a mirror pod with an ephemeral volume, a resource claim, or a projected token or certificate, which no static pod can use,
-  if the log has the body. NodeRestriction refuses them since Kubernetes 1.34;
+  if the log has the body. NodeRestriction refuses them since Kubernetes 1.34.
+  The fourth is an eviction ('pods/eviction') of a pod that is not on another node. A kubelet that is short of memory or disk ends pods
+  itself, and asks for no eviction. k0s, which drains its node, is not flagged.
+  The fifth is the deletion of the Lease of its own node. Kubelets only make and renew it;
 - it was refused, and gets a persistent volume claim or a service account that no pod uses which is on the node, or was within ten minutes
   or when the node was cut off (low). A journal or a watch of all namespaces covers these ten minutes. Kubelets before 1.34 do so for a
   static pod that names one, again and again;

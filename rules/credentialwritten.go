@@ -8,22 +8,46 @@ import (
 	"github.com/nodetrail/nodetrail/nodeadmission"
 )
 
-// written is what kubelets of any supported version write, of that whose body or namespace may show something else. It says of a write that succeeded whether no kubelet makes it.
-// What is not here is in nodeauthz.EverRuled, or needs a binding.
-var written = map[string]func(r *Request, s State) bool{
-	"events": eventOfOthers,
-	"nodes":  specOfNode,
-	"pods":   beyondStatic,
-}
-
-// oddWrite reports whether a write succeeded that no kubelet makes. What the log does not show counts for the kubelet.
+// oddWrite reports whether a write succeeded that no kubelet of any supported version makes. What the log does not show counts for the kubelet. What is not here is in
+// nodeauthz.EverRuled, or needs a binding.
 func oddWrite(r *Request, s State) bool {
 	a := r.Attrs
-	if !a.ResourceRequest || a.Subresource != "" || !writes(a.Verb) || !r.Succeeded() || r.Unnamed || DryRun(r.Event) {
+	if !a.ResourceRequest || !writes(a.Verb) || !r.Succeeded() || r.Unnamed || DryRun(r.Event) {
 		return false
 	}
-	odd := written[a.Resource]
-	return odd != nil && (a.APIGroup == "" || a.Resource == "events" && a.APIGroup == "events.k8s.io") && odd(r, s)
+	if a.Subresource != "" {
+		return a.Subresource == "eviction" && evicts(r, s)
+	}
+	switch a.APIGroup {
+	case "":
+		switch a.Resource {
+		case "events":
+			return eventOfOthers(r, s)
+		case "nodes":
+			return specOfNode(r)
+		case "pods":
+			return beyondStatic(r)
+		}
+	case "events.k8s.io":
+		return a.Resource == "events" && eventOfOthers(r, s)
+	case "coordination.k8s.io":
+		return deletesLease(r)
+	}
+	return false
+}
+
+// evicts reports whether the request evicts a pod that is not on another node (see foreign-node-write). A kubelet ends the pods that it evicts by itself (pkg/kubelet/eviction), and asks
+// for no eviction. k0s drains its node.
+func evicts(r *Request, s State) bool {
+	a := r.Attrs
+	return a.APIGroup == "" && a.Resource == "pods" && a.Verb == "create" && program(r.product()) != "k0s" && !writesForeign(r, s)
+}
+
+// deletesLease reports whether the request deletes the node's own Lease. A kubelet renews it, and leaves it where it is when it stops: it runs the controller of Leases by Run, not
+// by Start and Stop, which delete one (pkg/kubelet/kubelet.go; k8s.io/component-helpers/apimachinery/lease).
+func deletesLease(r *Request) bool {
+	a := r.Attrs
+	return a.Resource == "leases" && a.Namespace == "kube-node-lease" && a.Verb == "delete" && a.Name == r.Node
 }
 
 // eventOfOthers reports whether an event is none of a kubelet's. Kubelets record events of their own Node, which is in no namespace and has them in default, and of the pods on it
@@ -55,7 +79,7 @@ func eventObject(r *Request) string {
 
 // specOfNode reports whether the request changes the spec of a Node. A kubelet writes that when it makes its Node (pkg/kubelet/kubelet_node_status.go, initialNode), and never after: it patches
 // nodes/status, without the spec (pkg/util/node, preparePatchBytesforNodeStatus). k0s cordons its node, and k3s updates its Node with all that it has.
-func specOfNode(r *Request, _ State) bool {
+func specOfNode(r *Request) bool {
 	p := program(r.product())
 	switch a := r.Attrs; {
 	case a.Name != r.Node: // see foreign-node-write
@@ -94,6 +118,6 @@ func patchesSpec(body []byte) bool {
 }
 
 // beyondStatic reports whether a node makes a pod that is no static pod's mirror, by what it names.
-func beyondStatic(r *Request, _ State) bool {
+func beyondStatic(r *Request) bool {
 	return r.Attrs.Verb == "create" && nodeadmission.BeyondStatic(r.Event.RequestObject) != ""
 }

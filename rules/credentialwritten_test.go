@@ -5,6 +5,9 @@ import (
 )
 
 // What the Node authorizer and NodeRestriction allow, and no kubelet of any supported version writes, is a finding where the body or the namespace shows it.
+// So are evictions and the deletion of the own Lease.
+//
+// Seen to fail where k0s may not evict, where an eviction of another node's pod is found here, too, and where any write of a Lease is one.
 func TestOddWritesCarriedOut(t *testing.T) {
 	w := &world{
 		nodes: []string{"worker-1", "worker-2"}, ended: map[string]int{},
@@ -77,4 +80,21 @@ func TestOddWritesCarriedOut(t *testing.T) {
 	}
 	f("without a body", "", "create pods shop/", code(201))
 	f("deleted", "", "delete pods shop/own", pod(`{"resourceClaims":[{}]}`))
+
+	f("an eviction", OddWrite, "create pods/eviction shop/own", code(201))
+	f("an eviction of a pod that is gone", OddWrite, "create pods/eviction shop/gone", code(201))
+	f("an eviction by k3s", OddWrite, "create pods/eviction shop/own", code(201), agent("k3s/v1.36"))
+	f("an eviction by k0s", "", "create pods/eviction shop/own", code(201), agent("k0s/v1.36"))
+	f("an eviction of another's pod", "", "create pods/eviction vault/vault-0", code(201))
+	f("an eviction that a budget delays", "", "create pods/eviction shop/own", code(429))
+	f("a trial of an eviction", "", "create pods/eviction shop/own", code(201), dry)
+	f("an eviction in a log without user agents", "", "create pods/eviction shop/own", code(201), unnamed)
+	f("the status of a pod", "", "patch pods/status shop/own")
+
+	f("its Lease", OddWrite, "delete leases.coordination.k8s.io kube-node-lease/worker-1")
+	f("another's Lease", "", "delete leases.coordination.k8s.io kube-node-lease/worker-2")
+	f("a renewal", "", "update leases.coordination.k8s.io kube-node-lease/worker-1")
+	f("a patch of its Lease", "", "patch leases.coordination.k8s.io kube-node-lease/worker-1")
+	f("its Lease, which is gone", "", "delete leases.coordination.k8s.io kube-node-lease/worker-1", code(404))
+	f("a Lease of another group", "", "delete leases.example.com kube-node-lease/worker-1")
 }
