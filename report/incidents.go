@@ -143,7 +143,7 @@ func (r *Report) incidentsBy() map[incidents.State]int64 {
 // firstIncident says which incident to look at first, after how many there are. There is one.
 func (r *Report) firstIncident(counts string) string {
 	first := &r.Incidents[0]
-	return fmt.Sprintf("%s; look first at the one of %s (%s); --incidents shows each", counts, wording.Visible(WhoseCredential(first)), first.Severity)
+	return fmt.Sprintf("%s; look first at %s (%s); see --incidents", counts, wording.Visible(WhoseCredential(first)), first.Severity)
 }
 
 // urgent reports whether a critical incident is open: the first screen then says so before anything else.
