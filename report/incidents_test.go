@@ -1,6 +1,8 @@
 package report
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nodetrail/nodetrail/incidents"
@@ -16,6 +18,27 @@ func TestIncidentCounts(t *testing.T) {
 	} {
 		if got := IncidentCounts(&in); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Only an open critical incident comes before all else on the first screen. Others have their line.
+func TestUrgentIncident(t *testing.T) {
+	for _, c := range []struct {
+		state    incidents.State
+		severity string
+		want     bool
+	}{
+		{incidents.Open, "critical", true}, {incidents.Quiet, "critical", false}, {incidents.Closed, "critical", false}, {incidents.Open, "high", false},
+	} {
+		r := &Report{Incidents: []incidents.Incident{{State: c.state, Severity: c.severity, Kind: incidents.OfNode, Credential: "worker-1"}}}
+		s := r.Summary()
+		remark := slices.ContainsFunc(s.Remarks, func(s string) bool {
+			return strings.HasPrefix(s, "Incidents: 1 open; look first at node worker-1 (critical)")
+		})
+		line := slices.ContainsFunc(s.Lines, func(l Line) bool { return l.Name == "Incidents" })
+		if remark != c.want || line == c.want {
+			t.Errorf("%s, %s: remarks %q, lines %v", c.state, c.severity, s.Remarks, s.Lines)
 		}
 	}
 }
