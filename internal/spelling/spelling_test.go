@@ -23,7 +23,7 @@ func TestNearest(t *testing.T) {
 	if got := Nearest("clusterrolebinding/nope", kinds); len(got) > 0 {
 		t.Errorf("what is before the slash is no likeness: %q", got)
 	}
-	if diff := cmp.Diff(kinds[:1], Nearest("clusterrolebinding/sytem:node", kinds)); diff != "" {
+	if diff := cmp.Diff(kinds[:1], Nearest("clusterrolebinding/system:nod3", kinds)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got := Meant("pod", all); got != "did you mean pods or podtemplates?" {
