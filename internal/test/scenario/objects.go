@@ -154,15 +154,18 @@ func fillRole(o *shortObject, out map[string]any) error {
 	rules := []any{}
 	for _, v := range o.fields["allow"] {
 		parts := strings.Split(v, ":")
-		if len(parts) != 2 && len(parts) != 3 {
-			return fmt.Errorf("allow=%s is not VERBS:RESOURCES or VERBS:RESOURCES:GROUPS", v)
+		if len(parts) < 2 || len(parts) > 4 {
+			return fmt.Errorf("allow=%s is not VERBS:RESOURCES, VERBS:RESOURCES:GROUPS or VERBS:RESOURCES:GROUPS:NAMES", v)
 		}
 		rule := object{"verbs": strings.Split(parts[0], ","), "resources": strings.Split(parts[1], ","), "apiGroups": []string{""}}
 		switch {
 		case strings.HasPrefix(parts[1], "/"):
 			rule = object{"verbs": strings.Split(parts[0], ","), "nonResourceURLs": strings.Split(parts[1], ",")}
-		case len(parts) == 3:
+		case len(parts) > 2:
 			rule["apiGroups"] = strings.Split(parts[2], ",")
+		}
+		if len(parts) == 4 {
+			rule["resourceNames"] = strings.Split(parts[3], ",")
 		}
 		rules = append(rules, rule)
 	}
