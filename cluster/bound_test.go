@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,31 @@ func TestBoundBySeveralClocks(t *testing.T) {
 		got := c.change.bound()
 		if from, to := got.Time.Sub(seen), got.Time.Add(got.Slop).Sub(seen); from != c.from || to != c.to || got.Source != c.source {
 			t.Errorf("%s: from %s to %s by %v, want from %s to %s by %v", c.name, from, to, got.Source, c.from, c.to, c.source)
+		}
+	}
+}
+
+// A pod that is made with a node has no time of its binding until its kubelet sets one. If nobody watched when it was made, what its kubelet writes later is no word on when it was bound.
+func TestBoundBeforeItsKubeletWrites(t *testing.T) {
+	pod := func(created, scheduled string) string {
+		status := ""
+		if scheduled != "" {
+			status = `,"status":{"conditions":[{"type":"PodScheduled","status":"True","lastTransitionTime":"` + at(t, scheduled).Format(time.RFC3339) + `"}]}`
+		}
+		return `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"a","name":"p","uid":"1","creationTimestamp":"` + at(t, created).Format(time.RFC3339) +
+			`"},"spec":{"nodeName":"w","volumes":[{"name":"s","secret":{"secretName":"db"}}]}` + status + `}`
+	}
+	unseen := strings.Replace(event(t, "14s", "ADDED", pod("10s", "")), `"type"`, `"notBefore":"`+at(t, "5s").Format(time.RFC3339)+`","type"`, 1)
+	bookmark := event(t, "1s", "BOOKMARK", `{"kind":"Pod","apiVersion":"v1","metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}`)
+	for name, journal := range map[string]string{
+		"its kubelet is late":   unseen + event(t, "16s", "MODIFIED", pod("10s", "16s")),
+		"a write of the object": unseen + event(t, "12500ms", "MODIFIED", pod("10s", "10s")),
+	} {
+		s := load(t, bookmark+journal)
+		for after, want := range map[string]bool{"9s": false, "11500ms": true, "12s": true, "15s": true, "20s": true} {
+			if got := s.Graph.PodWasOn("a", "p", "w", at(t, after), at(t, after)); got != want {
+				t.Errorf("%s: on its node after %s: %t, want %t", name, after, got, want)
+			}
 		}
 	}
 }

@@ -110,12 +110,15 @@ func (g *Graph) close(id tenureID) {
 	n.open = without(n.open, id)
 }
 
-// refineFrom betters the estimate of when the tenure began. To have seen it bound says only that it began no later.
+// refineFrom betters the estimate of when the tenure began. To have seen it bound says only that it began no later. What the object itself says is no later either: a pod that is made
+// with a node has no time of its binding until its kubelet sets one, some time after it was bound.
 func (g *Graph) refineFrom(id tenureID, bound, at Stamp) {
 	r := g.tenure(id)
 	switch b := boundaryOf(at); {
 	case !bound.IsZero():
-		r.from.refine(boundaryOf(bound), shareOfBeginning)
+		if b := boundaryOf(bound); !r.from.set || r.from.source != SourceObject || b.source != SourceWatch || b.early() <= r.from.late() {
+			r.from.refine(b, shareOfBeginning)
+		}
 	case r.from.lag > 0 && b.at < r.from.at: // it was seen before the answer
 		r.from.refine(b, shareOfBeginning)
 	case !r.from.set || (b.at < r.from.at && b.source >= r.from.source):
