@@ -317,11 +317,8 @@ func (b *bindingBook) impersonates(j *pipeline.Judgement) {
 			time time.Time
 			but  map[rbac.BindingRef]bool
 		}{{j.Time, b.goes}, {endOfTime(), b.last}} {
-			if b.allows(a, at.time, at.but) {
-				continue
-			}
-			if d := b.store.Authorize(a, at.time); d.Allowed {
-				b.note(j, a, &ev.User, bindingUse{binding: pipeline.KeptGrant(b.store, b.kept, a, at.time, d.Grant).Binding, impersonation: true, perhaps: true})
+			if by, needed := b.needed(a, at.time, at.but); needed {
+				b.note(j, a, &ev.User, bindingUse{binding: by, impersonation: true, perhaps: true})
 				break
 			}
 		}
@@ -391,6 +388,15 @@ func (b *bindingBook) askLast(j *pipeline.Judgement, a authorizer.Attributes, wh
 	if d := b.store.Authorize(a, endOfTime()); d.Allowed {
 		b.note(j, a, who, bindingUse{binding: d.Grant.Binding, impersonation: impersonation, ended: true})
 	}
+}
+
+// needed reports whether RBAC allows it by those bindings alone, and by which.
+func (b *bindingBook) needed(a authorizer.Attributes, t time.Time, of map[rbac.BindingRef]bool) (by rbac.BindingRef, needed bool) {
+	if b.allows(a, t, of) {
+		return by, false
+	}
+	d := b.store.Authorize(a, t)
+	return pipeline.KeptGrant(b.store, b.kept, a, t, d.Grant).Binding, d.Allowed
 }
 
 // without reports whether RBAC allows it without the bindings that go.

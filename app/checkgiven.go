@@ -51,15 +51,15 @@ func (b *bindingBook) gives(j *pipeline.Judgement) {
 			continue
 		}
 		right.User, right.Namespace = a.User, a.Namespace
-		if !spared && !b.without(&right, j.Time) {
-			if d := b.store.Authorize(&right, j.Time); d.Allowed {
-				note(pipeline.KeptGrant(b.store, b.kept, &right, j.Time, d.Grant).Binding, false)
+		if !spared {
+			if by, needed := b.needed(&right, j.Time, b.goes); needed {
+				note(by, false)
 				continue
 			}
 		}
-		if !sparedLast && !b.allows(&right, endOfTime(), b.last) {
-			if d := b.store.Authorize(&right, endOfTime()); d.Allowed {
-				note(d.Grant.Binding, true)
+		if !sparedLast {
+			if by, needed := b.needed(&right, endOfTime(), b.last); needed {
+				note(by, true)
 			}
 		}
 	}

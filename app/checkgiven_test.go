@@ -2,16 +2,19 @@ package app
 
 import (
 	"fmt"
-	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/nodetrail/nodetrail/audit"
 	"github.com/nodetrail/nodetrail/checks"
-	"github.com/nodetrail/nodetrail/internal/test/days"
 	"github.com/nodetrail/nodetrail/pipeline"
+	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
@@ -52,29 +55,7 @@ func TestSparing(t *testing.T) {
 // Whatever spares somebody the rights that he gives others, or the groups that he may have asked for, the day is not READY if it is of another kind of role, or ends.
 func TestSparedAndNot(t *testing.T) {
 	for name, kinds := range map[string]int{"gives-rights": 20, "may-ask-for-group": 8} {
-		t.Run(name, func(t *testing.T) { openInEachForm(t, name, kinds) })
-	}
-}
-
-// openInEachForm holds that nothing-depends does not pass for any form of the mutation, of which there are so many at least.
-func openInEachForm(t *testing.T, name string, kinds int) {
-	t.Helper()
-	all := days.Mutations(0)
-	m, seen := all[slices.IndexFunc(all, func(m days.Mutation) bool { return m.Name == name })], map[string]bool{}
-	for m.Seed = range uint64(60) {
-		bad, ok := m.Apply(threeHours(t, 13, days.Options{}))
-		if !ok {
-			t.Fatal("it does not apply")
-		}
-		if what := bad.Applied[0].What; !seen[what] {
-			seen[what] = true
-			if got := open(provenDay(t, bad))["nothing-depends"]; len(got) == 0 {
-				t.Errorf("%s: READY", what)
-			}
-		}
-	}
-	if len(seen) < kinds {
-		t.Errorf("only %d kinds", len(seen))
+		t.Run(name, func(t *testing.T) { openInEachForm(t, name, "nothing-depends", "", 60, kinds) })
 	}
 }
 
@@ -114,6 +95,34 @@ func TestOutcomeOfRefusal(t *testing.T) {
 		}}
 		if got := outcomeOf(j); got != want {
 			t.Errorf("%s: %v, want %v", message, got, want)
+		}
+	}
+}
+
+// A binding is needed for a right only if no other one gives it.
+func TestNeededAlone(t *testing.T) {
+	ref := func(name string) rbac.BindingRef {
+		return rbac.BindingRef{Kind: rbac.KindClusterRoleBinding, Name: name}
+	}
+	from := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		bindings []string
+		want     bool
+	}{{[]string{"goes"}, true}, {[]string{"goes", "stays"}, false}, {[]string{"stays"}, false}, {nil, false}} {
+		s := rbac.NewStore()
+		for _, name := range c.bindings {
+			s.SetClusterRole(&rbacv1.ClusterRole{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}}},
+			}, from)
+			s.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: rbac.KindClusterRole, Name: name},
+				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "jane"}},
+			}, from)
+		}
+		get := &authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "jane"}, Verb: "get", Resource: "secrets", Namespace: "shop", Name: "db", ResourceRequest: true}
+		by, needed := (&bindingBook{store: s}).needed(get, from.Add(time.Hour), map[rbac.BindingRef]bool{ref("goes"): true})
+		if needed != c.want || needed && by != ref("goes") {
+			t.Errorf("%v: needed %t, by %v", c.bindings, needed, by)
 		}
 	}
 }

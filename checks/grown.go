@@ -115,13 +115,22 @@ func (g *givenRight) needed(all []givenRight, s rbac.SubjectRef, group string, f
 	given := func(a atom, namespace string) bool {
 		return slices.ContainsFunc(elsewhere, func(q *givenRight) bool { return q.reaches(namespace) && q.gives(a) })
 	}
+	spared := from // until then the subject had a right that spared it those which it gives to others
+	for _, q := range ended {
+		for b := range q.all() {
+			if b.spares() && !given(b, cmp.Or(q.Binding.Namespace, g.Binding.Namespace)) {
+				spared = later(spared, q.To)
+			}
+		}
+	}
 	for a := range g.all() {
 		if given(a, g.Binding.Namespace) {
 			continue
 		}
+		since = later(since, spared)
 		for _, q := range ended {
 			for b := range q.all() {
-				if (a.meets(b) || b.spares()) && !given(b, cmp.Or(q.Binding.Namespace, g.Binding.Namespace)) {
+				if a.meets(b) && !given(b, cmp.Or(q.Binding.Namespace, g.Binding.Namespace)) {
 					since = later(since, q.To)
 				}
 			}

@@ -47,37 +47,52 @@ func (j *Judge) impersonation(out *Judgement) {
 	}
 }
 
-// Impersonates is all that the API server asks the authorizers for an impersonation (k8s.io/apiserver/pkg/endpoints/filters/impersonation), of which each must
+// asker makes what the API server asks the authorizers about who impersonates: by which verb, and in which group it has users and groups.
+type asker struct {
+	who         user.Info
+	verb, group string
+}
+
+func askerOf(ev *audit.Event) asker {
+	a := asker{&user.DefaultInfo{Name: ev.User.Username, UID: ev.User.UID, Groups: ev.User.Groups}, "impersonate", ""}
+	if ev.Constraint != "" {
+		a.verb, a.group = ev.Constraint, authentication
+	}
+	return a
+}
+
+func (a *asker) ask(group, resource, sub, namespace, name string) *authorizer.AttributesRecord {
+	return &authorizer.AttributesRecord{
+		User: a.who, Verb: a.verb, APIGroup: group, APIVersion: "v1", Resource: resource, Subresource: sub, Namespace: namespace, Name: name, ResourceRequest: true,
+	}
+}
+
+const authentication = "authentication.k8s.io"
+
+// impersonates is all that the API server asks the authorizers for an impersonation (k8s.io/apiserver/pkg/endpoints/filters/impersonation), of which each must
 // be allowed: the user, each group, the UID and each value of its extra; with constrained impersonation (KEP-5284) also the request itself, whose
 // attributes are given. Groups that the API server adds by itself are not asked for.
-func Impersonates(ev *audit.Event, request *authorizer.AttributesRecord) []*authorizer.AttributesRecord {
-	const authentication = "authentication.k8s.io"
-	as, verb, group := &ev.Impersonated, "impersonate", ""
-	who := &user.DefaultInfo{Name: ev.User.Username, UID: ev.User.UID, Groups: ev.User.Groups}
+func impersonates(ev *audit.Event, request *authorizer.AttributesRecord) []*authorizer.AttributesRecord {
+	as, by := &ev.Impersonated, askerOf(ev)
 	var out []*authorizer.AttributesRecord
 	ask := func(group, resource, sub, namespace, name string) {
-		out = append(out, &authorizer.AttributesRecord{
-			User: who, Verb: verb, APIGroup: group, APIVersion: "v1", Resource: resource, Subresource: sub, Namespace: namespace, Name: name, ResourceRequest: true,
-		})
+		out = append(out, by.ask(group, resource, sub, namespace, name))
 	}
 	node, isNode := strings.CutPrefix(as.Username, nodeid.UserPrefix)
-	if ev.Constraint != "" {
-		verb, group = ev.Constraint, authentication
-	}
 	namespace, account, err := serviceaccount.SplitUsername(as.Username)
 	switch {
 	case err == nil:
-		ask(group, "serviceaccounts", "", namespace, account)
+		ask(by.group, "serviceaccounts", "", namespace, account)
 	case isNode && ev.Constraint != "":
 		if ev.Constraint == "impersonate:associated-node" {
 			node = "*"
 		}
-		ask(group, "nodes", "", "", node)
+		ask(by.group, "nodes", "", "", node)
 	default:
-		ask(group, "users", "", "", as.Username)
+		ask(by.group, "users", "", "", as.Username)
 	}
 	for _, name := range askedGroups(as.Groups, err == nil, namespace, isNode && ev.Constraint != "") {
-		ask(group, "groups", "", "", name)
+		ask(by.group, "groups", "", "", name)
 	}
 	if as.UID != "" {
 		ask(authentication, "uids", "", "", as.UID)
@@ -87,7 +102,7 @@ func Impersonates(ev *audit.Event, request *authorizer.AttributesRecord) []*auth
 	}
 	if mode, constrained := strings.CutPrefix(ev.Constraint, "impersonate:"); constrained {
 		on := *request
-		on.User, on.Verb = who, "impersonate-on:"+mode+":"+ev.Verb
+		on.User, on.Verb = by.who, "impersonate-on:"+mode+":"+ev.Verb
 		out = append(out, &on)
 	}
 	return out
@@ -96,11 +111,11 @@ func Impersonates(ev *audit.Event, request *authorizer.AttributesRecord) []*auth
 // many is from how many groups, or values of extra, on the API server asks first whether the client may have any (manyAuthorizationChecksInLoop).
 const many = 4
 
-// Impersonation is what of Impersonates has to be allowed. With constrained impersonation a client that asks for many groups or values at once may have them
-// if it may have any ("*"), and each is asked for only if it may not. without reports whether RBAC allows something without the bindings that are looked at:
-// if it does so for each, whether any is allowed does not matter.
+// Impersonation is what the API server asks the authorizers for an impersonation, of which each must be allowed. With constrained impersonation a client that asks
+// for many groups or values at once may have them if it may have any ("*"), and each is asked for only if it may not. without reports whether RBAC allows something
+// without the bindings that are looked at: if it does so for each, whether any is allowed does not matter.
 func Impersonation(s *rbac.Store, ev *audit.Event, request *authorizer.AttributesRecord, t time.Time, without func(authorizer.Attributes) bool) []*authorizer.AttributesRecord {
-	out := Impersonates(ev, request)
+	out := impersonates(ev, request)
 	if ev.Constraint == "" {
 		return out
 	}
@@ -126,25 +141,19 @@ func Impersonation(s *rbac.Store, ev *audit.Event, request *authorizer.Attribute
 	return out
 }
 
-// MayImpersonate is what the API server may have asked the authorizers for an impersonation in addition: a group that it adds itself unless the client asks for it, which the
-// event does not tell apart.
+// MayImpersonate is what the API server may have asked the authorizers for an impersonation in addition: a group that it adds itself unless the client asks for it.
+// The event does not tell both apart.
 func MayImpersonate(ev *audit.Event) []*authorizer.AttributesRecord {
 	as := &ev.Impersonated
 	namespace, _, err := serviceaccount.SplitUsername(as.Username)
-	constrained := ev.Constraint != ""
-	if constrained && (err == nil || strings.HasPrefix(as.Username, nodeid.UserPrefix)) {
+	if ev.Constraint != "" && (err == nil || strings.HasPrefix(as.Username, nodeid.UserPrefix)) {
 		return nil // no groups may be asked for
 	}
-	asked := askedGroups(as.Groups, err == nil, namespace, false)
-	group, verb := "", "impersonate"
-	if constrained {
-		group, verb = "authentication.k8s.io", ev.Constraint
-	}
-	who := &user.DefaultInfo{Name: ev.User.Username, UID: ev.User.UID, Groups: ev.User.Groups}
+	by, asked := askerOf(ev), askedGroups(as.Groups, err == nil, namespace, false)
 	var out []*authorizer.AttributesRecord
 	for _, name := range as.Groups {
 		if !slices.Contains(asked, name) {
-			out = append(out, &authorizer.AttributesRecord{User: who, Verb: verb, APIGroup: group, APIVersion: "v1", Resource: "groups", Name: name, ResourceRequest: true})
+			out = append(out, by.ask(by.group, "groups", "", "", name))
 		}
 	}
 	return out

@@ -68,7 +68,7 @@ func TestImpersonates(t *testing.T) {
 		ev.IsImpersonated, ev.Impersonated, ev.Constraint = true, c.as, c.constraint
 		request := &authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "secrets", Namespace: "shop", Name: "db", ResourceRequest: true}
 		var got []string
-		for _, a := range Impersonates(&ev, request) {
+		for _, a := range impersonates(&ev, request) {
 			resource := a.Resource
 			if a.APIGroup != "" {
 				resource += "." + a.APIGroup

@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/wording"
 )
@@ -296,10 +297,10 @@ func (s *Suggestion) WriteYAML(w io.Writer) error {
 		comment("nothing is known to break, so nothing is suggested")
 	}
 	if s.Unread != "" {
-		comment("WARNING: clients and rights may be missing: the log was not read to its end: %s", s.Unread)
+		comment("WARNING: clients and rights may be missing: %s", wording.English{}.Say(codes.LogUnread, codes.Params{codes.Text(codes.ParamTrouble, s.Unread)}))
 	}
 	if s.Undecided > 0 {
-		comment("WARNING: clients and rights may be missing: it is not known whether %s would break, because the state does not cover them (--state)", plural(s.Undecided, "request"))
+		comment("WARNING: clients and rights may be missing: %s", wording.English{}.Say(codes.OutcomeUnknown, codes.Params{codes.Int(codes.ParamCount, s.Undecided)}))
 	}
 	if s.Verified != nil {
 		for _, line := range s.Verified.Lines() {

@@ -229,14 +229,20 @@ func (w *WhatIf) impersonation(j *pipeline.Judgement) Fate {
 
 // actsUnder says whether a node may act as the user of an impersonation once the change is made: what refuses a part of that, or else what allows the user itself.
 func (w *WhatIf) actsUnder(j *pipeline.Judgement) (d rbac.Decision) {
-	allowed := func(a authorizer.Attributes) bool { return w.RBAC.AuthorizeUnder(w.Change, a, j.Time).Allowed }
-	for i, attrs := range pipeline.Impersonation(w.RBAC, j.Event, j.Attrs, j.Time, allowed) {
+	for i, attrs := range w.actsBy(j) {
 		part := w.RBAC.AuthorizeUnder(w.Change, attrs, j.Time)
 		if i == 0 || d.Allowed && !part.Allowed {
 			d = part
 		}
 	}
 	return d
+}
+
+// actsBy is what the API server asks for an impersonation, of which each must be allowed.
+func (w *WhatIf) actsBy(j *pipeline.Judgement) []*authorizer.AttributesRecord {
+	return pipeline.Impersonation(w.RBAC, j.Event, j.Attrs, j.Time, func(a authorizer.Attributes) bool {
+		return w.RBAC.AuthorizeUnder(w.Change, a, j.Time).Allowed
+	})
 }
 
 // node is what the Node authorizer says, by the API server's own word where there is one. In a race the word is of that moment only.
@@ -269,7 +275,7 @@ func (w *WhatIf) lost(j *pipeline.Judgement, add func(rbac.BindingRef)) {
 	}
 	asked := []*authorizer.AttributesRecord{j.Attrs}
 	if j.Impersonator != "" {
-		asked = pipeline.Impersonation(w.RBAC, j.Event, j.Attrs, j.Time, func(a authorizer.Attributes) bool { return w.RBAC.AuthorizeUnder(w.Change, a, j.Time).Allowed })
+		asked = w.actsBy(j)
 	}
 	for _, attrs := range asked {
 		for g := range w.RBAC.Grants(attrs, j.Time) {

@@ -166,8 +166,7 @@ func agentOf(product string, r *Request, s State) *nodeAgent {
 // the end of the pod (pkg/kubernetes/kubernetes.go, waitForPodDeleted).
 func getsGone(r *Request, s State) bool {
 	a := r.Attrs
-	return s != nil && a.ResourceRequest && a.APIGroup == "" && a.Resource == "pods" && a.Subresource == "" && a.Verb == "get" && a.Name != "" && !r.Succeeded() &&
-		s.PodWasOn(a.Namespace, a.Name, r.Node, r.Time.Add(-asksAfter), r.Time)
+	return s != nil && r.getsPod() && !r.Succeeded() && s.PodWasOn(a.Namespace, a.Name, r.Node, r.Time.Add(-asksAfter), r.Time)
 }
 
 // asksVersion reports whether the request asks for the version of the API server, by which the bootstrapping of AKS tries a certificate.

@@ -5,7 +5,7 @@ import (
 )
 
 // What the Node authorizer and NodeRestriction allow, and no kubelet of any supported version writes, is a finding where the body or the namespace shows it.
-// So are evictions and the deletion of the own Lease.
+// Evictions and the deletion of the Lease of its Node are such writes, too.
 //
 // Seen to fail where k0s may not evict, where an eviction of another node's pod is found here, too, and where any write of a Lease is one.
 func TestOddWritesCarriedOut(t *testing.T) {

@@ -183,6 +183,12 @@ func checkExcess(r *Request, s State, m *Memory, f *Finding) bool {
 	return true
 }
 
+// getsPod reports whether the request is to get a pod.
+func (r *Request) getsPod() bool {
+	a := r.Attrs
+	return a.Verb == "get" && a.Resource == "pods" && a.APIGroup == "" && a.Subresource == "" && a.Name != ""
+}
+
 // ownUntilBefore reports whether a kubelet asks again (Rereads), or in vain (Failed), for what its node could reach until just before or before it was cut off. It also
 // reports whether a kubelet gets a pod that has the name of one of its own of the day before, or of the time when the node was cut off. A pod that is deleted by force
 // goes before its kubelet knows, and may be made again on another node. The kubelet then asks for it, and uses nothing of the answer: it has another UID
@@ -192,9 +198,8 @@ func (r *Request) ownUntilBefore(s State, m *Memory) bool {
 		return false
 	}
 	a := r.Attrs
-	getsPod := a.Verb == "get" && a.Resource == "pods" && a.APIGroup == "" && a.Subresource == "" && a.Name != ""
 	own := r.JustGone && (r.Rereads() || r.Failed())
-	if !own && !(getsPod && (s.PodWasOn(a.Namespace, a.Name, r.Node, r.Time.Add(-ReturnsFor), r.Time) || s.HadPod(a.Namespace, a.Name, r.Node, r.Time))) {
+	if !own && !(r.getsPod() && (s.PodWasOn(a.Namespace, a.Name, r.Node, r.Time.Add(-ReturnsFor), r.Time) || s.HadPod(a.Namespace, a.Name, r.Node, r.Time))) {
 		return false
 	}
 	address, logged := r.Event.Address()

@@ -163,7 +163,7 @@ func (p *persistent) minute(m *denialMinute, s State, found func(*Detection)) {
 // by force, with each attempt to end it (pkg/kubelet/status, syncPod).
 func getsFormer(d *denial, s State) bool {
 	o := d.Object
-	return s != nil && d.Known && !d.Wide && getsPod(o) && hadPod(s, o.Namespace, o.Name, d.Node, d.Last)
+	return s != nil && d.Known && !d.Wide && o.getsPod() && hadPod(s, o.Namespace, o.Name, d.Node, d.Last)
 }
 
 // allow forgets what was allowed.

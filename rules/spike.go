@@ -104,11 +104,11 @@ Run with '--disable node-deny-spike', or add the rule to 'rules.disable' in the 
 // namespace that is deleted has hundreds.
 func asksAfterOwn(d *denial, s State) bool {
 	o := d.Object
-	return s != nil && !d.Wide && getsPod(o) && s.HadPod(o.Namespace, o.Name, d.Node, d.First)
+	return s != nil && !d.Wide && o.getsPod() && s.HadPod(o.Namespace, o.Name, d.Node, d.First)
 }
 
 // getsPod reports whether what was denied is to get a pod.
-func getsPod(o *deniedObject) bool {
+func (o *deniedObject) getsPod() bool {
 	return o.Verb == "get" && o.Resource == "pods" && o.APIGroup == "" && o.Subresource == "" && o.Name != ""
 }
 

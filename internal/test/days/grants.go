@@ -305,8 +305,7 @@ func (m *mutator) grantedToAll(ends bool) string {
 	b := binding(m.Rand, "", "all-see-replicasets", "see-replicasets", old, subject("Group", "", group))
 	m.addState(role(m.Rand, "", "see-replicasets", old, rule("get,list,watch", "apps", "replicasets")), b)
 	if ends {
-		m.State = append(m.State, entry(p.e.Staged.Add((m.To.Sub(p.e.Staged))/2), "DELETED", b))
-		sortState(m.State)
+		m.endLater(p, "DELETED", b)
 	}
 	m.add(p.e)
 	return p.String()

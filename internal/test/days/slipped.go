@@ -151,7 +151,7 @@ func mayAskForGroup(m *mutator) string {
 	if ends {
 		b := binding(m.Rand, "", "asks", "asks", m.old(), account)
 		m.addState(role(m.Rand, "", "asks", m.old(), rule("impersonate", "", "groups", group)), b)
-		m.State = append(m.State, entry(e.Staged.Add((m.To.Sub(e.Staged))/2), "DELETED", b))
+		m.endLater(&planted{e}, "DELETED", b)
 	}
 	return fmt.Sprintf("as %s in %v, asked for %s, by another binding that ends: %t", as.Username, as.Groups, group, ends)
 }
@@ -170,7 +170,7 @@ func (m *mutator) spared(e *Event, account map[string]any) string {
 	b := binding(m.Rand, "", spares, spares, m.old(), account)
 	m.addState(role(m.Rand, "", spares, m.old(), rule(verb, rbacGroup, resource)), b)
 	if ends {
-		m.State = append(m.State, entry(e.Staged.Add((m.To.Sub(e.Staged))/2), "DELETED", b))
+		m.endLater(&planted{e}, "DELETED", b)
 	}
 	return fmt.Sprintf("%s on %s, which ends: %t", verb, resource, ends)
 }
