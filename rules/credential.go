@@ -95,6 +95,7 @@ write it into the Node's status, and the kubelet takes it out again. While the k
 Node object had not had it for ten minutes by then, and if the kubelet otherwise comes from an address of the Node. It does not count if the
 Node gets it and the kubelet lives there, as after a new lease of DHCP, or if the log has no renewals by this kubelet. If the kubelet
 comes from an address of the Node only later, within 48 hours, it must live there, and nowhere else since; until then, the finding waits.
+It does not wait if the Node's condition Ready was Unknown before the request and stays so: no kubelet started there.
 A machine may choose any IPv6 address of its network (/64): there, only an address that another Node has had for ten minutes counts as a
 second one. The same holds for a request that comes more than two minutes late by its own time, such as all of an API server whose clock is
 behind. A secret that no pod on the node uses is flagged, too, where a user with the node's name who is not in the group 'system:nodes' got

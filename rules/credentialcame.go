@@ -63,10 +63,15 @@ func (d *credentialDetector) judgeCameFrom(n *credentials, kind uint8, h *habit,
 		return
 	}
 	home := d.homes(n, kind, h.Value, then, s.NodeAddressSets(n.name, timeOfMinute(until)), s)
+	params := codes.Params{codes.Text(ParamAddress, h.Value), codes.Text(ParamHome, home)}
 	if home == "" || !d.lived(n, home) {
-		return
+		silent := n.silentAround(m, s)
+		if silent.IsZero() {
+			return
+		}
+		params = codes.Params{codes.Text(ParamAddress, h.Value), codes.Time(ParamSince, silent)}
 	}
-	found(n.detection(h, UsedInSilence, h.Value, until, Medium, codes.Params{codes.Text(ParamAddress, h.Value), codes.Text(ParamHome, home)}))
+	found(n.detection(h, UsedInSilence, h.Value, until, Medium, params))
 }
 
 // livesSince reports whether a kubelet renewed its Lease from there, at its rate, at the minute or later.

@@ -53,3 +53,48 @@ func TestSecretTakenInLongSilence(t *testing.T) {
 		}
 	}
 }
+
+// The log has nothing of the kubelet, and the state says that the control plane heard nothing of it: it was somebody else.
+func TestSecretTakenOfADeadNode(t *testing.T) {
+	const thief, never = "203.0.113.9", 100 * hour
+	for _, c := range []struct {
+		name         string
+		silent       [2]int // the node, in seconds
+		took, lives  int    // when something is taken, and from when on Leases are renewed from there; 0: never
+		from         string
+		ends, known  int // the log and the state; 0: the state does not end
+		want, listed string
+	}{
+		{"dead", [2]int{-hour, never}, 20 * minute, 0, thief, hour, 0, "critical", "medium"},
+		{"dead, and somebody renews its Lease", [2]int{-hour, never}, 20 * minute, 20 * minute, thief, hour, 0, "critical", ""},
+		{"dead, at the end of the log", [2]int{-hour, never}, 58 * minute, 0, thief, hour, 0, "critical", ""},
+		{"dead, at the end of the state", [2]int{-hour, never}, 58 * minute, 0, thief, hour, hour, "medium", ""},
+		{"after the end of the state", [2]int{-hour, never}, 20 * minute, 0, thief, hour, 10 * minute, "", ""},
+		{"a kubelet starts behind a NAT", [2]int{-hour, 20*minute + 30}, 20 * minute, 20 * minute, thief, hour, 0, "", ""},
+		{"a kubelet starts late behind a NAT", [2]int{-hour, 22 * minute}, 20 * minute, 20 * minute, thief, hour, 0, "", ""},
+		{"a kubelet starts at the end of the log", [2]int{-hour, never}, 58 * minute, 58 * minute, thief, hour, 0, "", ""},
+		{"dead from its own address", [2]int{-hour, never}, 20 * minute, 0, "10.0.0.1", hour, 0, "", ""},
+		{"dead afterwards", [2]int{21 * minute, never}, 20 * minute, 0, thief, hour, 0, "", ""},
+		{"alive, as far as is known", [2]int{-2 * hour, -hour}, 20 * minute, 0, thief, hour, 0, "", ""},
+	} {
+		p, w := &tale{}, housed(3)
+		w.silent, w.until = map[string][2]int{"worker-1": c.silent}, c.known
+		p.lives("worker-2", "10.0.0.2", 4, c.ends)
+		p.lives("worker-3", "10.0.0.3", 6, c.ends)
+		if c.lives != 0 {
+			p.lives("worker-1", c.from, c.lives, c.ends)
+		}
+		p.taken(c.took, "worker-1", c.from)
+		found := p.detects(t, nodeCredentialMisuse(), w)
+		has := func(what string) bool {
+			return slices.ContainsFunc(found, func(f string) bool { return strings.Contains(f, " "+what) })
+		}
+		const silent = "credential of node worker-1, which had been silent since "
+		if c.want == "" && len(found) > 0 || c.want != "" && !has(c.want+": get secrets shop/db succeeded with the "+silent) || c.listed != "" && !has(c.listed+": the "+silent) {
+			t.Errorf("%s: %s", c.name, strings.Join(found, "\n"))
+		}
+		if again := p.run(t, nodeCredentialMisuse(), w, nil, 1, true); !slices.Equal(again, found) {
+			t.Errorf("%s, over a restart: got %q, want %q", c.name, again, found)
+		}
+	}
+}

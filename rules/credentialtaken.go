@@ -39,6 +39,8 @@ const (
 	// maxTakings bounds what waits to be judged of a node. A pod may use some dozens of secrets, and what is taken twice waits once.
 	maxTakings        = 1024
 	rememberedTakings = "credential-takings"
+	// silentFor is how long after a request a Node must stay silent for its kubelet not to have made it. A kubelet that starts reports within seconds.
+	silentFor = 4 * time.Minute
 	// networkOfV6 is how many bits of an address name its network, in which a machine may choose any.
 	networkOfV6 = 64
 )
@@ -198,7 +200,7 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		if moved > 0 && moved < livesFor && wait {
 			return false
 		}
-		home, doubtful := "", false
+		home, doubtful, silent := "", false, time.Time{}
 		if t.Seen == 0 {
 			home = d.intruded(n, &t, m, o.sets, o.strange && !o.claimed, s)
 		}
@@ -210,13 +212,14 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 				return false // others may report the node's new address yet, or its kubelet may live there
 			}
 			if home = d.homes(n, t.Kind, t.Value, o.sets, sets, s); home == "" || d.cameLate(n, home, m) && !d.lived(n, home) {
-				return !d.leased || n.livesAnywhere(m, home) || minute > m+int64(habitFor/time.Minute)
-			}
-			if d.cameLate(n, home, m) && n.livesAnywhere(m, home) || o.claimed && !d.lived(n, home) {
+				if silent = n.silentAround(m, s); silent.IsZero() || o.renewed && minute <= m+movedFor {
+					return !d.leased || n.livesAnywhere(m, home) || minute > m+int64(habitFor/time.Minute)
+				}
+			} else if d.cameLate(n, home, m) && n.livesAnywhere(m, home) || o.claimed && !d.lived(n, home) {
 				return true
 			}
 			// After the end of the state, the Node may have got it. A kubelet may have lived there for moments.
-			doubtful = !s.AddressesKnown(t.At) || o.claimed && (o.alive > 0 || minute <= m+movedFor)
+			doubtful = !s.AddressesKnown(t.At) || !silent.IsZero() && !s.AddressesKnown(timeOfMinute(m).Add(silentFor)) || o.claimed && (o.alive > 0 || minute <= m+movedFor)
 		}
 		f := Finding{
 			Rule: CredentialMisuse, Reason: SecretTaken, Severity: Critical, Subject: n.name, Apart: t.Value, Allowed: true,
@@ -226,6 +229,12 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		if t.watched() {
 			f.Reason, f.Severity, took = SecondAddress, High, &deniedObject{}
 			f.Params = codes.Params{codes.Text(ParamAddress, t.Text), codes.Text(ParamHome, home)}
+		}
+		if !silent.IsZero() {
+			f.Params = codes.Params{codes.Text(ParamAddress, t.Text), codes.Time(ParamSince, silent)}
+			if t.watched() {
+				f.Reason, f.Severity = UsedInSilence, Medium
+			}
 		}
 		if doubtful || moved >= livesFor || d.pooled(n, minute, s) {
 			f.Severity = Medium
@@ -239,6 +248,16 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 	if d.taken[n.name] = waiting; len(waiting) == 0 {
 		delete(d.taken, n.name)
 	}
+}
+
+// silentAround is since when the Node has been silent, if it was so before the minute and for some minutes after it: no kubelet started then. It is zero if it
+// was not, and where the state does not tell. A node of which the log has no kubelet has nothing else that tells. Whoever only renews its Lease leaves it silent.
+func (n *credentials) silentAround(minute int64, s State) time.Time {
+	t := timeOfMinute(minute)
+	if since := s.SilentSince(n.name, t.Add(silentFor+ClockDoubt)); since.Before(t) && s.AddressesKnown(t) {
+		return since
+	}
+	return time.Time{}
 }
 
 // origin is what an address from which something was taken is to the Node. What it had had for ten minutes by then is its own. What it got later, whoever

@@ -173,6 +173,7 @@ type world struct {
 	blind     bool                  // knows nothing for sure
 	until     int                   // when the state ended, in seconds; 0 if it did not
 	gone      map[string]int        // when a Node was deleted, in seconds
+	silent    map[string][2]int     // from when until when the control plane heard nothing of a node, in seconds
 	fresh     map[string]string     // namespace/name of a pod -> "secret seconds": what it alone led to, and when it was bound
 }
 
@@ -250,7 +251,13 @@ func reasonOfRule(rule *Rule, reason Reason) bool {
 	return slices.ContainsFunc(rule.Reasons, func(d ReasonDoc) bool { return d.Reason == reason })
 }
 
-func (w *world) SilentSince(string, time.Time) time.Time { return time.Time{} }
+// SilentSince follows [State.SilentSince], with what the control plane heard of a node.
+func (w *world) SilentSince(node string, t time.Time) time.Time {
+	if s, ok := w.silent[node]; ok && !t.Before(at(s[0])) && !t.Add(-ClockDoubt).After(at(s[1])) {
+		return at(s[0])
+	}
+	return time.Time{}
+}
 
 func (w *world) PodsWatched(time.Time) bool { return true }
 

@@ -215,6 +215,9 @@ var findings = map[rules.Reason]func(*said) string{
 		if home := s.p.Text(rules.ParamHome); home != "" {
 			return fmt.Sprintf("%s succeeded with the credential of node %s while its kubelet came from %s", s.request(), s.k.Node, home)
 		}
+		if s.p.Has(rules.ParamSince) {
+			return fmt.Sprintf("%s succeeded with the credential of node %s, which had been silent since %s", s.request(), s.k.Node, s.time(rules.ParamSince))
+		}
 		if user := s.p.Text(rules.ParamUser); user != "" {
 			return fmt.Sprintf("%s succeeded for user %q, who impersonates node %s with client %q", s.request(), user, s.node(), s.k.Product)
 		}
@@ -299,6 +302,10 @@ var findings = map[rules.Reason]func(*said) string{
 			s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome))
 	},
 	rules.UsedInSilence: func(s *said) string {
+		if s.p.Has(rules.ParamSince) {
+			return fmt.Sprintf("the credential of node %s, which had been silent since %s, was used from %s, which its Node had not had for ten minutes",
+				s.k.Node, s.time(rules.ParamSince), s.p.Text(rules.ParamAddress))
+		}
 		return fmt.Sprintf("the credential of node %s was used from %s, which its Node had not had for ten minutes, while its kubelet at %s was silent; no kubelet started there",
 			s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome))
 	},
