@@ -86,8 +86,9 @@ The log itself has a gap, by the times of the requests:
   than three times as long as the longest one of that hour, at least two nodes must have made requests in that hour, and the log must have
   been seen for five minutes before, unless the silence lasts for six hours. It is reported when requests come again, not while it lasts.
 - One node was silent for ten minutes or more, by the same test with minutes instead of intervals, while other nodes continued and its Node
-  object exists. If five or more nodes fall silent in the same minute, they are reported together, with severity medium. A single node has
-  severity low. If the node was seen for less than ten minutes before, a silence of one hour is reported.
+  object exists. If five or more nodes fall silent in the same minute, they are reported together, with severity medium, unless the
+  condition Ready of all but four is Unknown. A single node has severity low, and so have these. If the node was seen for less than ten
+  minutes before, a silence of one hour is reported.
 - A node made its first request, and its Node object had existed for ten minutes or more of the log.
 - A pod came to a node with a secret that the node did not need before, and the log has no read of any secret by the node from an hour
   before to ten minutes after, though it has other requests of the node. This is reported once a day for a node, and once for all nodes if

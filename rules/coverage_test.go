@@ -89,6 +89,27 @@ func TestCoverageFires(t *testing.T) {
 				"of one API server may be missing, or these nodes are cut off: worker-1, worker-10, worker-13, worker-4, worker-7"},
 		},
 		{
+			name: "machines are switched off, and the control plane sees that, too",
+			n:    15,
+			play: func(p *tale, w *world) {
+				p.kubelets(15, 0, hour, 10, nodesWithin(20*minute, 38*minute, 1, 4, 7, 10, 13))
+				w.silent = map[string][2]int{}
+				for _, n := range []int{1, 4, 7, 10, 13} {
+					w.silent[fmt.Sprintf("worker-%d", n)] = [2]int{20*minute + 50, 38 * minute}
+				}
+			},
+			want: []string{"30:00 low: no requests of 5 nodes have been logged since about 2026-11-21T06:20:00Z"},
+		},
+		{
+			name: "one machine of six is switched off, and the log of the others is missing",
+			n:    25,
+			play: func(p *tale, w *world) {
+				p.kubelets(25, 0, hour, 10, nodesWithin(20*minute, 38*minute, 1, 4, 7, 10, 13, 16))
+				w.silent = map[string][2]int{"worker-1": {20*minute + 50, 38 * minute}}
+			},
+			want: []string{"30:00 medium: no requests of 6 nodes have been logged since about 2026-11-21T06:20:00Z"},
+		},
+		{
 			name: "reads of secrets by one node are hidden",
 			play: func(p *tale, w *world) {
 				p.kubelets(6, 0, hour, 10, nil)

@@ -150,15 +150,22 @@ func (d *coverageDetector) nodesSilent(step int64, s State, found func(*Detectio
 	if len(group) == 0 {
 		return
 	}
-	since := group[0].last
+	since, heard := group[0].last, 0
 	var names []string
 	for _, n := range group {
 		since = min(since, n.last)
 		names = append(names, n.name)
+		if s.SilentSince(n.name, stepTime(step)).IsZero() {
+			heard++
+		}
+	}
+	severity := Medium
+	if heard < atOnce {
+		severity = Low // the log lacks nothing of nodes of which the control plane hears nothing, either
 	}
 	found(&Detection{
 		Finding: Finding{
-			Rule: CoverageGap, Reason: NodesSilent, Severity: Medium,
+			Rule: CoverageGap, Reason: NodesSilent, Severity: severity,
 			Params: append(codes.Params{codes.Int(ParamNodes, len(group)), codes.Time(ParamSince, stepTime(since+1))},
 				codes.List(ParamNode, names[:min(len(names), mostNamed)])...),
 		},
