@@ -417,6 +417,13 @@ func TestBirthOfLiveNode(t *testing.T) {
 			b.one(300, "pod", uses(300, "10.0.0.2"))
 			b.one(301, "pod", uses(301, "10.0.0.2"))
 		})
+	const reused = 2 * hour
+	f("a token from an address that another node had an hour before", nil, nil, func(b *births) { mints(b); b.one(reused, "pod", uses(reused, "10.0.0.2")) })
+	deleted := cluster(3)
+	deleted.gone = map[string]int{"worker-2": 610}
+	f("a token from an address of a Node that was deleted", nil, deleted, func(b *births) { mints(b); b.one(700, "pod", uses(700, "10.0.0.2")) })
+	f("a token from an address of a Node that was deleted later", []string{"high: a token of system:serviceaccount:shop:web that node worker-1 got is used from 10.0.0.2, an address of node worker-2"},
+		deleted, func(b *births) { mints(b); b.one(605, "pod", uses(605, "10.0.0.2")) })
 }
 
 func TestTokenOfManyNodes(t *testing.T) {

@@ -372,7 +372,7 @@ func (d *birthDetector) Advance(t time.Time, s State, found func(*Detection)) {
 		}
 	}
 	d.nodesMade(now, s, found)
-	d.tokenUses(now, found)
+	d.tokenUses(now, s, found)
 	if now/360 != d.done/360 {
 		d.forget(t)
 		d.objects.forget(t)
@@ -533,8 +533,8 @@ func twoAddresses(a, b string) (x, y netip.Addr, apart bool) {
 	return x, y, err == nil && wrong == nil && x != y && !x.IsLoopback() && !y.IsLoopback()
 }
 
-// tokenUses judges the uses of tokens that are over.
-func (d *birthDetector) tokenUses(now int64, found func(*Detection)) {
+// tokenUses judges the uses of tokens that are over. The address of a node that is gone is nobody's: whatever got it since uses its own tokens there.
+func (d *birthDetector) tokenUses(now int64, s State, found func(*Detection)) {
 	var due []tokenPlace
 	for at, u := range d.uses {
 		if now > stepOf(u.at) {
@@ -548,7 +548,7 @@ func (d *birthDetector) tokenUses(now int64, found func(*Detection)) {
 		u, m := d.uses[at], d.minted.get(at.id)
 		owner := d.ownerOf(at.address, stepOf(u.at))
 		delete(d.uses, at)
-		if m == nil || owner == "" || owner == m.node {
+		if m == nil || owner == "" || owner == m.node || d.quiet(owner, stepOf(u.at)) || !d.known(owner, u.at, s) {
 			continue
 		}
 		kind, severity := 0, High

@@ -54,12 +54,15 @@ func (d *birthDetector) own(n *birthNode, step int64) {
 // goneForSteps is for how long a node that has done nothing keeps its address: machines get the addresses of others that are gone.
 const goneForSteps = goneFor * stepsPerMinute
 
+// quiet reports whether the node has done nothing for an hour.
+func (d *birthDetector) quiet(name string, step int64) bool {
+	n := d.nodes[name]
+	return n == nil || !slices.ContainsFunc(n.holders, func(h *holder) bool { return h.Last+goneForSteps >= step })
+}
+
 // leave takes the address from the nodes that have done nothing for an hour when the given one comes from there.
 func (d *birthDetector) leave(o *addressOwner, n *birthNode, step int64) {
-	left := func(name string) bool {
-		old := d.nodes[name]
-		return name != n.name && !(old != nil && slices.ContainsFunc(old.holders, func(h *holder) bool { return h.Last+goneForSteps >= step }))
-	}
+	left := func(name string) bool { return name != n.name && d.quiet(name, step) }
 	if o.other != "" && left(o.other) {
 		o.other, o.later = "", 0
 	}
