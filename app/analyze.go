@@ -215,7 +215,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	over.flush()
 	o.addGaps(count, p.judged.Rules, res.Last)
 	f := p.facts(setup, res, counts, o.Cluster, o.Disable)
-	f.MinWindow, f.Begins = o.MinWindow, res.Begins
+	f.MinWindow, f.Begins, f.Kubelets = o.MinWindow, res.Begins, o.KubeletUserAgents
 	denials.tell(&f, later(res.First, p.logs.Window.Since), p.end(res))
 	proven := proof{
 		minWindow: o.MinWindow, kept: p.judged.Kept, apiservers: o.ApiserverCount, only: o.Nodes, ledger: p.logs.Ledger, tally: b.Tally(), facts: &f, policy: o.Policy, kubelets: o.KubeletUserAgents,

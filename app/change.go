@@ -28,6 +28,8 @@ type ChangeOptions struct {
 	// ThenMode are the authorizers that the cluster will run: Node,RBAC or RBAC,Node or RBAC. "" or "auto" is as the log shows, with Node
 	// before RBAC where Node is missing.
 	ThenMode string
+	// KubeletUserAgents are further user agents that are a kubelet's, without version.
+	KubeletUserAgents []string
 }
 
 func (o *ChangeOptions) validate() error {
@@ -81,6 +83,7 @@ func (o *ChangeOptions) prepare() (*change, error) {
 	if c.passage, err = o.Input.prepare(&o.Authorization); err != nil {
 		return nil, err
 	}
+	c.judged.Kubelets = o.KubeletUserAgents
 	for _, path := range o.With {
 		objects, err := readManifest(path, o.Stdin)
 		if err != nil {
@@ -117,7 +120,7 @@ func readManifest(path string, stdin io.Reader) (*rbac.Objects, error) {
 
 // over is the change over a state.
 func (c *change) over(s *judging.Setup) *report.WhatIf {
-	return &report.WhatIf{RBAC: s.State.RBAC, Change: s.State.RBAC.Change(c.without.removes, c.with), Then: c.then, Mode: c.judged.Mode}
+	return &report.WhatIf{RBAC: s.State.RBAC, Change: s.State.RBAC.Change(c.without.removes, c.with), Then: c.then, Mode: c.judged.Mode, Kubelets: c.judged.Kubelets}
 }
 
 // removal is what goes; without any items it is every grant to nodes.

@@ -29,6 +29,8 @@ type ExplainOptions struct {
 	Input
 	// ThenMode is as in ChangeOptions: the authorizers once the bindings are gone.
 	ThenMode string
+	// KubeletUserAgents are further user agents that are a kubelet's, without version.
+	KubeletUserAgents []string
 	// Window is how far before and after the request changes are shown; 0 is explain.DefaultWindow.
 	Window time.Duration
 
@@ -132,7 +134,7 @@ func weight(j *pipeline.Judgement) int {
 }
 
 func newExplaining(o *ExplainOptions) (*explaining, error) {
-	x := &explaining{ExplainOptions: o, judging: judging.Options{Skew: o.Skew, Versions: o.versions()}}
+	x := &explaining{ExplainOptions: o, judging: judging.Options{Skew: o.Skew, Versions: o.versions(), Kubelets: o.KubeletUserAgents}}
 	var err error
 	if x.judging.Features, err = o.features(); err != nil {
 		return nil, err

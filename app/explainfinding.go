@@ -137,6 +137,9 @@ func (x *explaining) asRun(c *config.Config, was *report.Authorization) error {
 	if x.Skew < 0 {
 		x.judging.Skew = c.Skew.D()
 	}
+	if x.KubeletUserAgents == nil {
+		x.judging.Kubelets = c.Rules.KubeletUserAgents
+	}
 	return nil
 }
 

@@ -98,7 +98,7 @@ func (p *prover) prove(ctx context.Context, t *tally.Tally, window time.Duration
 		p.kept[window] = k
 	}
 	f.Outdated = k.version != f.StoreVersion
-	f.Exceptions, f.Now = exceptionsOf(p.config(), nil), now
+	f.Exceptions, f.Now, f.Kubelets = exceptionsOf(p.config(), nil), now, p.config().Rules.KubeletUserAgents
 	f.Checks, f.Waivers = checks.Apply(k.results, slices.Concat(p.config().Waived(), p.waivers), now)
 	return nil
 }

@@ -22,10 +22,8 @@ type SuggestOptions struct {
 	MaxNames int
 	// MaxNamespaces is up to how many namespaces get a role each, and not a cluster role together; 0 is 20.
 	MaxNamespaces int
-	// KubeletUserAgents are further user agents that are a kubelet's, without version.
-	KubeletUserAgents []string
 	// Canary are names of nodes. With any, Suggest makes no service accounts but the bindings by which only these nodes go without what the group
-	// system:nodes is given; Namespace, MaxNames, MaxNamespaces, KubeletUserAgents and Verify do not go with it.
+	// system:nodes is given; Namespace, MaxNames, MaxNamespaces and Verify do not go with it.
 	Canary []string
 	// Verify has the logs read a second time, with each request of the programs made as its service account. They and the state must be files.
 	Verify bool

@@ -49,7 +49,7 @@ func WhatIf(ctx context.Context, o WhatIfOptions) (*WhatIfResult, error) {
 	}
 	var b *report.WhatIfBuilder
 	var setup *judging.Setup
-	lags := newLagBook(nil)
+	lags := newLagBook(o.KubeletUserAgents)
 	c.logs.All, c.logs.Ledger = len(o.Without) > 0, evidence.New()
 	c.judged.Rules = slices.DeleteFunc(rules.All(), func(r *rules.Rule) bool { return r.Name != rules.ExcessAccess })
 	res, counts, err := c.run(ctx, func(s *judging.Setup) {

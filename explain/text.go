@@ -152,7 +152,7 @@ func (ex *Explanation) WriteText(w io.Writer) error {
 	ex.textRBAC(l)
 	ex.textOthers(l)
 	if len(ex.Consequences) > 0 {
-		l.head("If the binding goes")
+		l.head("If the binding is deleted")
 		for i := range ex.Consequences {
 			c := &ex.Consequences[i]
 			l.add("  without %s: %s", c.Without, c.Words)

@@ -56,6 +56,8 @@ type Facts struct {
 	Lacks []codes.Gap
 	// Disabled are the rules that were not checked.
 	Disabled []string
+	// Kubelets are further user agents that are a kubelet's, without version.
+	Kubelets []string
 	// Nodes are the names of the Node objects at the window's end: of each some request is expected. Nil where that is not known.
 	Nodes []string
 	// Bindings give nodes something or are deleted by the migration, at the window's end. Nil where that is not known.
@@ -154,7 +156,7 @@ func Make(t *tally.Tally, f Facts) *Report {
 	r.prove(&f)
 	r.except(f.Exceptions, f.Now) // nothing above depends on it
 	if len(f.Only) == 0 {         // it is about all nodes
-		r.Readiness.Plan = plan(&r.Readiness, f.Words, f.Bindings, nodeOff, restricted)
+		r.Readiness.Plan = plan(&r.Readiness, &f, nodeOff, restricted)
 	}
 	return r
 }

@@ -41,8 +41,8 @@ func (s *steps) add(code codes.Code, p codes.Params, commands ...string) {
 
 // plan are the steps from what the report found to the bindings' deletion. nodeOff says that the Node authorizer is not in force,
 // restricted that nothing shows that NodeRestriction is not.
-func plan(x *Readiness, words wording.Words, bindings []NodeBinding, nodeOff, restricted bool) []Step {
-	p := &steps{all: []Step{}, words: words}
+func plan(x *Readiness, f *Facts, nodeOff, restricted bool) []Step {
+	p := &steps{all: []Step{}, words: f.Words}
 	if nodeOff || !restricted {
 		code := codes.EnableNodeAuthorizer
 		if !nodeOff {
@@ -52,20 +52,20 @@ func plan(x *Readiness, words wording.Words, bindings []NodeBinding, nodeOff, re
 	}
 	p.closeHoles(x)
 	p.conform(x)
-	p.clients(x.Clients)
+	p.clients(x.Clients, f.Kubelets)
 	if !x.Good(true) {
 		p.add(codes.AskAgain, nil, "nodetrail report --window 7d")
 	}
-	p.deletion(bindingsToGo(x, bindings), bindings, "")
+	p.deletion(bindingsToGo(x, f.Bindings), f.Bindings, "")
 	return p.all
 }
 
 // clients are the steps for the clients that need a binding. A kubelet needs none, so what calls itself one is to be found, and not to be given rights.
-func (s *steps) clients(all []Client) {
+func (s *steps) clients(all []Client, further []string) {
 	var kubelets, others []string
 	for i := range all {
 		name, of := all[i].UserAgent, &others
-		if rules.IsKubelet(name, nil) {
+		if rules.IsKubelet(name, further) {
 			of = &kubelets
 		}
 		if !slices.Contains(*of, name) {

@@ -58,6 +58,8 @@ type WhatIf struct {
 	Then []string
 	// Mode is what the log shows.
 	Mode *pipeline.Mode
+	// Kubelets are further user agents that are a kubelet's, without version.
+	Kubelets []string
 }
 
 // ParseThen reads the authorizers that a cluster will run: "auto", "Node,RBAC", "RBAC,Node" or "RBAC".
@@ -183,7 +185,7 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 // one that failed, and for what was its node's own until before, which a kubelet does without.
 func (w *WhatIf) Later(j *pipeline.Judgement) (f Fate, ok bool) {
 	is, gone := j.Unlimited()
-	if !is || gone && rules.IsKubelet(j.Client(), nil) || !j.Succeeded() || !w.RBAC.Authorize(j.Attrs, j.Time).Allowed {
+	if !is || gone && rules.IsKubelet(j.Client(), w.Kubelets) || !j.Succeeded() || !w.RBAC.Authorize(j.Attrs, j.Time).Allowed {
 		return Fate{}, false
 	}
 	if _, granted, _ := w.grant(j); granted {

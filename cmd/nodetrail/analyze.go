@@ -73,7 +73,7 @@ Exit status: 0 success; 1 error; 2 a condition of --fail-on is met.`,
 	fs.StringSliceVar(&f.Bootstrap.Trusted, "bootstrap-trusted", nil, "users that may approve certificate requests, ask for certificates of nodes and make bootstrap tokens")
 	fs.BoolVar(&f.Bootstrap.SingleUse, "bootstrap-single-use", false, "each bootstrap token is for one node")
 	fs.BoolVar(&f.AllRequests, "all-requests", false, "judge the requests of everybody, and so find tokens of service accounts that are used from another node (slower)")
-	fs.StringSliceVar(&f.KubeletUserAgents, "kubelet-user-agent", nil, "further user agents that are a kubelet's, without version, such as my-kubelet")
+	fs.StringSliceVar(&f.KubeletUserAgents, "kubelet-user-agent", nil, kubeletUsage)
 	fs.StringVar(&f.auditPolicy, "audit-policy", "", "the API servers' audit policy `FILE`: what it keeps out of the log is among the findings")
 	fs.StringArrayVar(&f.ApiserverLogs, "apiserver-log", nil, "the API server's own log (klog text or JSON, --v=2 or more): a `FILE`, a glob, or -; its NODE DENY lines "+
 		"are matched with the requests; may be repeated")

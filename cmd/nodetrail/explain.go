@@ -76,6 +76,7 @@ of the common ones are understood. A path such as /healthz stands for itself. NA
 	fs.DurationVar(&f.Window, "window", explain.DefaultWindow, "how far before and after the request changes are shown")
 	fs.StringVar(&f.AuthorizationMode, "authorization-mode", "auto", "the API server's --authorization-mode, or auto to infer it from the log (Node,RBAC without one)")
 	fs.StringVar(&f.ThenMode, "then-mode", "auto", "the authorizers once the binding is deleted: Node,RBAC, RBAC,Node or RBAC; auto: those of today, with Node before RBAC where Node is missing")
+	fs.StringSliceVar(&f.KubeletUserAgents, "kubelet-user-agent", nil, kubeletUsage)
 	fs.StringVarP(&f.output, "output", "o", "text", "form: text, json, svg, or dot for Graphviz")
 	f.fromAudit = true
 	f.authorization(fs, &f.Authorization)

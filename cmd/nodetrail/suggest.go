@@ -52,7 +52,7 @@ Exit status: 0 success; 1 error, or --verify found a request that breaks or a ri
 			return f.run(cmd.Context(), std)
 		},
 	}
-	fs := changeFlags(cmd, &f.ChangeOptions, &f.logFlags, &f.KubeletUserAgents)
+	fs := changeFlags(cmd, &f.ChangeOptions, &f.logFlags)
 	fs.BoolVar(&f.Verify, "verify", false, "replay the logs against the suggestion; the proof is at the head of the output")
 	fs.StringSliceVar(&f.Canary, "canary", nil, "names of `NODES` that lose the bindings of the group system:nodes first; needs --state")
 	fs.StringVar(&f.Namespace, "namespace", "kube-system", "the `NAMESPACE` of the service accounts")

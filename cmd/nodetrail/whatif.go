@@ -15,7 +15,7 @@ import (
 )
 
 // changeFlags adds the flags of the commands that go through finished logs with another RBAC.
-func changeFlags(cmd *cobra.Command, o *app.ChangeOptions, f *logFlags, kubelets *[]string) *pflag.FlagSet {
+func changeFlags(cmd *cobra.Command, o *app.ChangeOptions, f *logFlags) *pflag.FlagSet {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringArrayVar(&o.Without, "without", nil, "what is deleted: clusterrolebinding/`NAME`, rolebinding/NAMESPACE/NAME, group/NAME or user/NAME; may be repeated "+
@@ -28,7 +28,7 @@ func changeFlags(cmd *cobra.Command, o *app.ChangeOptions, f *logFlags, kubelets
 	fs.StringVar(&f.since, "since", "", "look only at requests from then on: RFC 3339, or a duration before the log's end")
 	fs.StringVar(&f.until, "until", "", "look only at requests before then: RFC 3339, or a duration before the log's end")
 	fs.IntVar(&o.MaxEventBytes, "max-event-bytes", audit.DefaultMaxEventBytes, maxEventUsage)
-	fs.StringSliceVar(kubelets, "kubelet-user-agent", nil, "further user agents that are a kubelet's, without version, such as my-kubelet")
+	fs.StringSliceVar(&o.KubeletUserAgents, "kubelet-user-agent", nil, kubeletUsage)
 	cli.Complete(cmd, map[string][]string{"then-mode": thenModes, "authorization-mode": modes, "kubernetes-version": versions()})
 	return fs
 }
@@ -36,9 +36,8 @@ func changeFlags(cmd *cobra.Command, o *app.ChangeOptions, f *logFlags, kubelets
 type whatIfFlags struct {
 	app.WhatIfOptions
 	logFlags
-	kubelets []string // taken, as suggest takes them; what breaks does not depend on them
-	output   string
-	failOn   string
+	output string
+	failOn string
 }
 
 func newWhatIf(std streams) *cobra.Command {
@@ -67,7 +66,7 @@ Exit status: 0 success; 1 error, or --without names something that does not exis
 			return f.run(cmd.Context(), std)
 		},
 	}
-	fs := changeFlags(cmd, &f.ChangeOptions, &f.logFlags, &f.kubelets)
+	fs := changeFlags(cmd, &f.ChangeOptions, &f.logFlags)
 	fs.StringVarP(&f.output, "output", "o", "text", "form of the report: text or json")
 	fs.StringVar(&f.failOn, "fail-on", "", "exit 2 if anything breaks (breaks), or breaks or is unknown (unknown)")
 	fs.StringVar(&f.Cluster, "cluster", "", "the cluster's name, for the report")
