@@ -478,14 +478,19 @@ func (n *Nodes) Lives(from, to time.Time) []NodeLife {
 	return out
 }
 
-// SilentSince returns since when the condition Ready of the Node has been Unknown that is so at t, or was until at most so long before; zero if it was not.
+// SilentSince returns since when the condition Ready of the Node has been Unknown that is so at t, or was until at most so long before; zero if it was not. A Node that is
+// deleted while it is Unknown stays so until there is one of its name again.
 func (n *Nodes) SilentSince(name string, t time.Time, before time.Duration) (since time.Time) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	lives := n.lives[name]
 	for i := range lives {
 		l := &lives[i]
-		if at := t.UnixNano(); l.from > at || l.to != 0 && l.to < at-int64(before) || !slices.ContainsFunc(l.ready, func(r readiness) bool { return r.silent }) {
+		at, ended := t.UnixNano(), int64(0)
+		if i+1 < len(lives) {
+			ended = lives[i+1].from
+		}
+		if l.from > at || ended != 0 && ended < at-int64(before) || !slices.ContainsFunc(l.ready, func(r readiness) bool { return r.silent }) {
 			continue
 		}
 		for _, silent := range l.times(func(r readiness) bool { return r.silent }) {
