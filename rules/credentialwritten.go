@@ -24,7 +24,7 @@ func oddWrite(r *Request, s State) bool {
 		case "events":
 			return eventOfOthers(r, s)
 		case "nodes":
-			return specOfNode(r)
+			return changesNode(r)
 		case "pods":
 			return beyondStatic(r)
 		}
@@ -77,22 +77,24 @@ func eventObject(r *Request) string {
 	return name[:max(0, strings.LastIndexByte(name, '.'))]
 }
 
-// specOfNode reports whether the request changes the spec of a Node. A kubelet writes that when it makes its Node (pkg/kubelet/kubelet_node_status.go, initialNode), and never after: it patches
-// nodes/status, without the spec (pkg/util/node, preparePatchBytesforNodeStatus). k0s cordons its node, and k3s updates its Node with all that it has.
-func specOfNode(r *Request) bool {
+// changesNode reports whether the request changes the node's own Node as no kubelet does. A kubelet writes spec and labels when it makes its Node (pkg/kubelet/kubelet_node_status.go,
+// initialNode); after that it patches nodes/status alone, also for labels and annotations (k8s.io/component-helpers/node/util, PatchNodeStatus). kubeadm annotates the Node, k0s cordons its
+// node, and k3s updates its Node with all that it has.
+func changesNode(r *Request) bool {
 	p := program(r.product())
 	switch a := r.Attrs; {
 	case a.Name != r.Node: // see foreign-node-write
 	case a.Verb == "update":
 		return p == "kubelet"
 	case a.Verb == "patch":
-		return p != "k0s" && patchesSpec(r.Event.RequestObject)
+		body := r.Event.RequestObject
+		return p == "kubelet" || p != "k0s" && patches(body, "spec") || p == "kubeadm" && patches(body, "metadata", "labels")
 	}
 	return false
 }
 
-// patchesSpec reports whether a patch is seen to change the member spec: one that is merged, or a list of operations.
-func patchesSpec(body []byte) bool {
+// patches reports whether a patch is seen to change a member: one that is merged, or a list of operations.
+func patches(body []byte, member ...string) bool {
 	if body = bytes.TrimSpace(body); len(body) == 0 {
 		return false
 	}
@@ -104,17 +106,23 @@ func patchesSpec(body []byte) bool {
 		if json.Unmarshal(body, &ops) != nil {
 			return false
 		}
-		for _, o := range ops {
-			if o.Op != "test" && (o.Path == "" || o.Path == "/spec" || strings.HasPrefix(o.Path, "/spec/")) {
+		path := "/" + strings.Join(member, "/") + "/"
+		for _, o := range ops { // of the member, of what it is in, or of what is in it
+			if is := o.Path + "/"; o.Op != "test" && (strings.HasPrefix(is, path) || strings.HasPrefix(path, is)) {
 				return true
 			}
 		}
 		return false
 	}
-	var merged struct {
-		Spec map[string]json.RawMessage `json:"spec"`
+	for _, name := range member {
+		var merged map[string]json.RawMessage
+		if json.Unmarshal(body, &merged) != nil {
+			return false
+		}
+		body = merged[name]
 	}
-	return json.Unmarshal(body, &merged) == nil && len(merged.Spec) > 0
+	var in map[string]json.RawMessage
+	return json.Unmarshal(body, &in) == nil && len(in) > 0
 }
 
 // beyondStatic reports whether a node makes a pod that is no static pod's mirror, by what it names.

@@ -56,7 +56,16 @@ func TestOddWritesCarriedOut(t *testing.T) {
 		``, `null`, `{}`, `{"spec":{}}`, `{"spec":null}`, `{"metadata":{"labels":{"spec":"x"}}}`, `{"status":{"phase":"Running"}}`, `[{"op":"add","path":"/metadata/annotations/spec","value":"x"}]`,
 		`[{"op":"test","path":"/spec/unschedulable","value":true}]`, `[{"op":"add","path":"/specification"}]`, `{"spec":`, `[1]`,
 	} {
-		f("of nothing in the spec: "+b, "", "patch nodes worker-1", body(b))
+		f("of nothing in the spec: "+b, "", "patch nodes worker-1", body(b), agent("k3s/v1.36"))
+		f("by a kubelet, which patches the status: "+b, OddWrite, "patch nodes worker-1", body(b))
+		f("of the status: "+b, "", "patch nodes/status worker-1", body(b))
+	}
+	f("by a kubelet, of a log without bodies", OddWrite, "patch nodes worker-1")
+	for b, want := range map[string]Reason{
+		`{"metadata":{"labels":{"disk":"ssd"}}}`: OddWrite, `[{"op":"add","path":"/metadata/labels/disk","value":"ssd"}]`: OddWrite, `[{"op":"add","path":"/metadata","value":{}}]`: OddWrite,
+		`{"metadata":{"annotations":{"kubeadm.alpha.kubernetes.io/cri-socket":"unix:///run/x"}}}`: "", `[{"op":"add","path":"/metadata/labelled","value":{}}]`: "", `{"metadata":[]}`: "",
+	} {
+		f("kubeadm: "+b, want, "patch nodes worker-1", body(b), agent("kubeadm/v1.36"))
 	}
 	f("whole", OddWrite, "update nodes worker-1")
 	f("whole, by k3s", "", "update nodes worker-1", agent("k3s/v1.36"))
