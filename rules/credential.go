@@ -92,7 +92,8 @@ kubelet got (critical), although the Node authorizer allows it or nothing shows 
 a client with another user agent, by somebody who impersonates the node, or from a second address while the kubelet used its own. An address
 that the Node object has is never such a second one, once it has had the address for ten minutes: whoever holds the node's credential can
 write it into the Node's status, and the kubelet takes it out again. While the kubelet is silent, an address counts as a second one if the
-Node object had not had it for ten minutes by then, and if the kubelet otherwise comes from an address of the Node. It does not count if the
+Node object does not have it then, or has not had it for ten minutes, and if the kubelet otherwise comes from an address of the Node. What
+the Node object had before may be another machine's by then. It does not count if the
 Node gets it and the kubelet lives there, as after a new lease of DHCP, or if the log has no renewals by this kubelet. If the kubelet
 comes from an address of the Node only later, within 48 hours, it must live there, and nowhere else since; until then, the finding waits.
 It does not wait if the Node's condition Ready was Unknown before the request and stays so: no kubelet started there.
@@ -133,9 +134,9 @@ A single request with a node's identity for which one of these holds, the first 
   are five of them. The first is an event in a namespace in which the node has and had no pod, or of another Node. Kubelets record events
   of their own Node and of their pods, also later. This case needs a state that covers the ten minutes before, and the name of the event,
   which begins with that of its object.
-  The second is a patch of the 'spec' of its own Node, such as one that undoes a cordon, if the log has its body. A kubelet writes the
-  'spec' only when it makes its Node. An update of the whole Node is one, too, with the user agent 'kubelet'. k0s, which cordons its node,
-  is not flagged.
+  The second is a change of its own Node: any patch or update of it with the user agent 'kubelet', a patch of the 'spec', such as one
+  that undoes a cordon, if the log has its body, and a patch of the labels by kubeadm. A kubelet writes labels and 'spec' when it makes its
+  Node, and then only its status. Labels may bring pods to the node. k0s, which cordons its node, is not flagged.
   The third is a mirror pod with an ephemeral volume, a resource claim, or a projected token or certificate, which no static pod can use,
   if the log has the body. NodeRestriction refuses them since Kubernetes 1.34.
   The fourth is an eviction ('pods/eviction') of a pod that is not on another node. A kubelet that is short of memory or disk ends pods

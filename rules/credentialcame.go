@@ -59,7 +59,7 @@ func (d *credentialDetector) judgeCameFrom(n *credentials, kind uint8, h *habit,
 		return
 	}
 	t := &taking{Kind: kind, Value: h.Value, Text: h.Value, At: timeOfMinute(m)}
-	if strange, _, _ := d.strange(n, t, own, s); !strange || !d.outside(n, t, s) {
+	if strange, _, _ := d.strange(n, t, current(then), s); !strange || !d.outside(n, t, s) {
 		return
 	}
 	home := d.homes(n, kind, h.Value, then, s.NodeAddressSets(n.name, timeOfMinute(until)), s)

@@ -105,6 +105,9 @@ func (d *credentialDetector) live(n *credentials, uses []use, s State) {
 	}
 }
 
+// dwells reports whether a kubelet lives here and not there.
+func (h *habit) dwells(o *habit) bool { return h.Alive >= livesFor && o.Alive < livesFor }
+
 // livesIn reports whether other nodes live at addresses of the family since before the given time. maybe says that the next minutes may show it.
 func (d *credentialDetector) livesIn(kind uint8, n *credentials, before time.Time) (is, maybe bool) {
 	if before.Sub(d.begins()) <= time.Minute { // all begin at once where the log does

@@ -260,8 +260,8 @@ func (n *credentials) silentAround(minute int64, s State) time.Time {
 	return time.Time{}
 }
 
-// origin is what an address from which something was taken is to the Node. What it had had for ten minutes by then is its own. What it got later, whoever
-// holds its credential may have written: that is its own if the kubelet lives there, or where the log has no renewals of it.
+// origin is what an address from which something was taken is to the Node. What it had then, and had had for ten minutes, is its own. What it got later, whoever
+// holds its credential may have written, and what it had before may be another machine's: that is its own if the kubelet lives there, or where the log has no renewals of it.
 type origin struct {
 	sets            [][]string // what the Node had at once, and had had for ten minutes by then
 	strange, nobody bool       // whether it is not the Node's, and whether by its family alone
@@ -269,6 +269,14 @@ type origin struct {
 	claimed         bool       // it is not the Node's only because no kubelet lives there
 	alive           int64      // in how many minutes a kubelet lived there
 	renewed         bool       // it renewed the Lease from there since
+}
+
+// current are the addresses that a Node had at once in the end.
+func current(sets [][]string) []string {
+	if len(sets) == 0 {
+		return nil
+	}
+	return sets[len(sets)-1]
 }
 
 func (d *credentialDetector) originOf(n *credentials, t *taking, m int64, s State) (o origin) {
@@ -280,7 +288,7 @@ func (d *credentialDetector) originOf(n *credentials, t *taking, m int64, s Stat
 		at = timeOfMinute(m) // its own time is not the state's
 	}
 	o.sets = s.NodeAddressSets(n.name, at)
-	own, ever := slices.Concat(o.sets...), slices.Concat(s.NodeAddressSets(n.name, time.Time{})...)
+	own, ever := current(o.sets), slices.Concat(s.NodeAddressSets(n.name, time.Time{})...)
 	if h := n.habit(t.Kind, t.Value); h != nil && minuteAt(h.Renewed) >= m-1 {
 		o.alive, o.renewed = h.Alive, true
 	}
@@ -335,7 +343,7 @@ func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [
 					return home.Value
 				}
 			default:
-				if (steady || beside(home, other, m+1)) && (mine > its || !other.First.Before(home.First)) {
+				if (steady || beside(home, other, m+1)) && (mine > its || home.dwells(other) || !other.dwells(home) && !other.First.Before(home.First)) {
 					return home.Value
 				}
 			}
@@ -518,9 +526,9 @@ func rank(sets [][]string, address string) int {
 	return isStrange
 }
 
-// together reports whether a Node had both addresses at once.
+// together reports whether a Node has both addresses at once. What it had before may be another's by now, or was written by whoever held its credential.
 func together(sets [][]string, a, b string) bool {
-	return slices.ContainsFunc(sets, func(all []string) bool { return hasAddress(all, a) && hasAddress(all, b) })
+	return hasAddress(current(sets), a) && hasAddress(current(sets), b)
 }
 
 // strangeOf reports whether a Node that had these addresses had any of the address's family, and none in its network.

@@ -73,6 +73,8 @@ func TestSecretTaken(t *testing.T) {
 		{"by IPv6 where the Node has another network", world([]string{"10.0.0.1", "fd00::1"}), func(p *tale) { takes(p, 30*minute, comes("2001:db8::9")) }, critical + "10.0.0.1, from 2001:db8::9"},
 		{"from an address that the Node had before", world([]string{"203.0.113.9"}, []string{"10.0.0.1"}), func(p *tale) { takes(p, 30*minute, comes("203.0.113.9")) }, critical + "10.0.0.1, from 203.0.113.9"},
 
+		{"from an address that the Node had next to its own before", world([]string{"10.0.0.1", "192.0.2.1"}, []string{"10.0.0.1"}), func(p *tale) { takes(p, 30*minute, comes("192.0.2.1")) }, critical + "10.0.0.1, from 192.0.2.1"},
+
 		{"by the kubelet", own, func(p *tale) { takes(p, 30*minute, home) }, ""},
 		{"from a second address of the Node", world([]string{"10.0.0.1", "192.0.2.1"}), func(p *tale) { takes(p, 30*minute, comes("192.0.2.1")) }, ""},
 		{"by the kubelet, while somebody is elsewhere", own, func(p *tale) {
@@ -123,6 +125,7 @@ func TestSecretTakenInSilence(t *testing.T) {
 		{"after all of the kubelet, where the Node never had the address", 0, 30*minute + 10, 30*minute + 15, "203.0.113.9", [][]string{{"10.0.0.1"}}, true},
 		{"while the kubelet is silent", 0, 20 * minute, 30 * minute, "203.0.113.9", [][]string{{"10.0.0.1"}}, true},
 		{"before a kubelet that was silent", 30 * minute, hour, 25 * minute, "203.0.113.9", [][]string{{"10.0.0.1"}}, true},
+		{"with an address that the Node had before", 0, 20 * minute, 30 * minute, "203.0.113.9", [][]string{{"203.0.113.9"}, {"10.0.0.1"}}, true},
 		{"with an address that the Node has later", 0, 20 * minute, 30 * minute, "203.0.113.9", [][]string{{"10.0.0.1"}, {"203.0.113.9"}}, false},
 		{"where the kubelet never came from the Node's address", 0, 20 * minute, 30 * minute, "203.0.113.9", [][]string{{"192.0.2.7"}}, false},
 	} {
@@ -130,10 +133,50 @@ func TestSecretTakenInSilence(t *testing.T) {
 		w.sets = map[string][][]string{"worker-1": c.sets}
 		p := &tale{}
 		p.kubelets(1, c.from, c.to, 10, nil, home)
+		if len(c.sets) > 1 {
+			p.lives("worker-2", "10.0.0.2", 0, hour) // the log does not end too early to show where the kubelet lives
+		}
 		p.one(c.at, "worker-1", does("get secrets shop/db"), verdict(nodeauthz.Allow), comes(c.address))
 		said := strings.Join(p.detects(t, nodeCredentialMisuse(), w), "\n")
 		if got := strings.Contains(said, "critical: get secrets shop/db succeeded with the credential of node worker-1"); got != c.want {
 			t.Errorf("%s: %t, %s", c.name, got, said)
+		}
+	}
+}
+
+// Whoever is in the log before the kubelet, from an address that says as much as the kubelet's, is not taken for the kubelet.
+func TestThiefComesFirst(t *testing.T) {
+	const thief = "203.0.113.9"
+	network := func(r *Request) { from("192.168.7." + strings.TrimPrefix(r.Node, "worker-"))(r) } // which the Nodes do not have
+	for _, c := range []struct {
+		name  string
+		s     State
+		lives with
+		home  string
+	}{
+		{"nothing tells of the Node", nil, home, "10.0.0.1"},
+		{"the Node does not have the kubelet's address", housed(6), network, "192.168.7.1"},
+		{"the kubelets come by a load balancer", housed(6), comes("192.0.2.7"), "192.0.2.7"},
+	} {
+		p := &tale{}
+		p.taken(0, "worker-1", thief)
+		p.kubelets(6, 4, hour, 10, nil, c.lives)
+		for m := 10; m < 50; m += 5 {
+			p.taken(m*minute+15, "worker-1", thief)
+		}
+		found := p.detects(t, nodeCredentialMisuse(), c.s)
+		for _, want := range []string{
+			"critical: get secrets shop/db succeeded with the credential of node worker-1 while its kubelet came from " + c.home + ", from " + thief,
+			"high: the credential of node worker-1 is used from " + thief + " while it is in use from " + c.home,
+		} {
+			if !slices.ContainsFunc(found, func(f string) bool { return strings.Contains(f, want) }) {
+				t.Errorf("%s: no %q in\n%s", c.name, want, strings.Join(found, "\n"))
+			}
+		}
+		for _, f := range found {
+			if strings.Contains(f, "is used from "+c.home) || strings.Contains(f, "came from "+thief) {
+				t.Errorf("%s: the kubelet is blamed: %s", c.name, f)
+			}
 		}
 	}
 }

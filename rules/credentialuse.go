@@ -476,12 +476,15 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 			if kind != useCertificate && (isLoopback(home.Value) || isLoopback(other.Value)) {
 				continue // the kubelet of an API server's own host has two ways to it
 			}
-			if kind != useCertificate && s != nil && (beside(home, other, minute) || turns(home, other, minute) >= inTurn) {
-				sets := s.NodeAddressSets(n.name, timeOfMinute(minute))
+			if kind != useCertificate && (beside(home, other, minute) || turns(home, other, minute) >= inTurn) {
+				var sets [][]string
+				if s != nil {
+					sets = s.NodeAddressSets(n.name, timeOfMinute(minute))
+				}
 				if together(sets, home.Value, other.Value) {
 					continue // the node has both
 				}
-				if rank(sets, other.Value) > rank(sets, home.Value) {
+				if its, mine := rank(sets, other.Value), rank(sets, home.Value); its > mine || its == mine && other.dwells(home) {
 					home, other = other, home
 				}
 				isOwn = rank(sets, home.Value) == isCurrent

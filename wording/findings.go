@@ -303,10 +303,10 @@ var findings = map[rules.Reason]func(*said) string{
 	},
 	rules.UsedInSilence: func(s *said) string {
 		if s.p.Has(rules.ParamSince) {
-			return fmt.Sprintf("the credential of node %s, which had been silent since %s, was used from %s, which its Node had not had for ten minutes",
+			return fmt.Sprintf("the credential of node %s, which had been silent since %s, was used from %s, which its Node did not have, or not for ten minutes",
 				s.k.Node, s.time(rules.ParamSince), s.p.Text(rules.ParamAddress))
 		}
-		return fmt.Sprintf("the credential of node %s was used from %s, which its Node had not had for ten minutes, while its kubelet at %s was silent; no kubelet started there",
+		return fmt.Sprintf("the credential of node %s was used from %s, which its Node did not have, or not for ten minutes, while its kubelet at %s was silent; no kubelet started there",
 			s.k.Node, s.p.Text(rules.ParamAddress), s.p.Text(rules.ParamHome))
 	},
 
