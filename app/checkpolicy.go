@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -75,6 +76,10 @@ func (p *proof) hidden(in *checks.Input) {
 		note(coverage.Hidden{TooMany: true}, "")
 	}
 	for _, who := range p.state.impersonators() {
+		// Operators such as those of GitOps may do everything, and policies leave out much of what service accounts read. None of them needs to act as a node.
+		if (who.Name != anyName || slices.Contains(who.Groups, serviceaccount.AllServiceAccountsGroup)) && mayAll(who, in.Bindings) {
+			continue
+		}
 		for _, like := range p.like(who, in.Bindings) {
 			note(p.policy.HidesAsNode(like, p.harmless(anyName)), subjectOf(like))
 		}
@@ -107,13 +112,20 @@ func (p *proof) hidden(in *checks.Input) {
 // like are those whom the policy may tell apart among those who may act as others. Of a group that may do everything it is one member: an administrator needs to
 // act as nobody, and policies that leave out some user are many.
 func (p *proof) like(who *user.DefaultInfo, all []rbac.BindingInfo) []*user.DefaultInfo {
-	if who.Name == anyName && slices.ContainsFunc(all, func(b rbac.BindingInfo) bool {
-		return b.Binding.Kind == rbac.KindClusterRoleBinding && checks.GivesEverything(b.Rules) &&
-			slices.ContainsFunc(b.Subjects, func(s rbac.SubjectRef) bool { return s.Kind == rbacv1.GroupKind && s.Name == who.Groups[0] })
-	}) {
+	if who.Name == anyName && mayAll(who, all) {
 		return []*user.DefaultInfo{who}
 	}
 	return p.policy.Like(who, false)
+}
+
+// mayAll reports whether somebody may do everything by a binding of his own or of his group.
+func mayAll(who *user.DefaultInfo, all []rbac.BindingInfo) bool {
+	return slices.ContainsFunc(all, func(b rbac.BindingInfo) bool {
+		return b.Binding.Kind == rbac.KindClusterRoleBinding && checks.GivesEverything(b.Rules) && slices.ContainsFunc(b.Subjects, func(s rbac.SubjectRef) bool {
+			is := somebody(s)
+			return is.Name == who.Name && (who.Name != anyName || is.Groups[0] == who.Groups[0])
+		})
+	})
 }
 
 // hiddenCode says how a request is hidden of which the policy loses that.
@@ -294,24 +306,34 @@ func actorsOf(s *cluster.State, all []rbac.BindingInfo, systemNode []rbacv1.Poli
 	return out
 }
 
+// anyNamespace asks whether somebody may act as a service account of some namespace.
+const anyNamespace = "*"
+
 // acting says whether somebody may act as a user, a group, a service account or a node: by a mode of constrained impersonation, or by the verb impersonate if
 // mode is empty.
 type acting func(mode, resource, namespace, name string) bool
 
-// as says whether somebody may act as the subject of a binding; as a group, under some name.
+// as says whether somebody may act as the subject of a binding; as a group, under some name. Whoever acts as a service account is in its groups.
 func (a acting) as(s rbac.SubjectRef) bool {
-	switch s.Kind {
+	account := func(namespace, name string) bool {
+		return a("", "serviceaccounts", namespace, name) || a("serviceaccount", "serviceaccounts", namespace, name)
+	}
+	switch s = s.Account(); s.Kind {
 	case rbacv1.ServiceAccountKind:
-		return a("", "serviceaccounts", s.Namespace, s.Name) || a("serviceaccount", "serviceaccounts", s.Namespace, s.Name)
+		return account(s.Namespace, s.Name)
 	case rbacv1.GroupKind:
-		return a("", "groups", "", s.Name) || a("user-info", "groups", "", s.Name)
+		namespace, one := strings.CutPrefix(s.Name, serviceaccount.ServiceAccountGroupPrefix)
+		if s.Name == serviceaccount.AllServiceAccountsGroup {
+			namespace, one = anyNamespace, true
+		}
+		return a("", "groups", "", s.Name) || a("user-info", "groups", "", s.Name) || one && account(namespace, anyName)
 	}
 	return a("", "users", "", s.Name) || a("user-info", "users", "", s.Name)
 }
 
 // whoActs are the subjects of bindings for whom may is true, which is given what RBAC lets them act as; nodes, and those who need no binding, are left out.
 func whoActs(s *cluster.State, all []rbac.BindingInfo, to time.Time, may func(acting) bool) (out []*user.DefaultInfo) {
-	seen := map[rbac.SubjectRef]bool{}
+	seen, accounts := map[rbac.SubjectRef]bool{}, someAccounts(all)
 	for i := range all {
 		for _, subject := range all[i].Subjects {
 			if seen[subject] || subject.ForNodes() || subject.Kind == rbacv1.GroupKind && subject.Name == user.SystemPrivilegedGroup {
@@ -324,12 +346,49 @@ func whoActs(s *cluster.State, all []rbac.BindingInfo, to time.Time, may func(ac
 				if mode != "" {
 					verb, group = "impersonate:"+mode, "authentication.k8s.io"
 				}
-				return s.RBAC.Authorize(&authorizer.AttributesRecord{
-					User: who, Verb: verb, APIGroup: group, APIVersion: "v1", Resource: resource, Namespace: namespace, Name: name, ResourceRequest: true,
-				}, to).Allowed
+				asked := [][2]string{{namespace, name}}
+				if resource == "serviceaccounts" && name == anyName {
+					asked = accounts
+				}
+				return slices.ContainsFunc(asked, func(of [2]string) bool {
+					return (namespace == anyNamespace || namespace == of[0]) && s.RBAC.Authorize(&authorizer.AttributesRecord{
+						User: who, Verb: verb, APIGroup: group, APIVersion: "v1", Resource: resource, Namespace: of[0], Name: of[1], ResourceRequest: true,
+					}, to).Allowed
+				})
 			}) {
 				out = append(out, who)
 			}
+		}
+	}
+	return out
+}
+
+// someAccounts are namespaces and names of service accounts that tell whether somebody may act as any: those that bindings and their rules name, the bindings' subjects that are
+// groups of a namespace, and any other one.
+func someAccounts(all []rbac.BindingInfo) (out [][2]string) {
+	namespaces, names := map[string]bool{anyName: true}, map[string]bool{anyName: true}
+	for i := range all {
+		b := &all[i]
+		for _, s := range b.Subjects {
+			if in, is := strings.CutPrefix(s.Name, serviceaccount.ServiceAccountGroupPrefix); is && s.Kind == rbacv1.GroupKind {
+				namespaces[in] = true
+			}
+		}
+		if !checks.GivesImpersonation(b.Rules) {
+			continue
+		}
+		if b.Binding.Namespace != "" {
+			namespaces[b.Binding.Namespace] = true
+		}
+		for j := range b.Rules {
+			for _, name := range b.Rules[j].ResourceNames {
+				names[name] = true
+			}
+		}
+	}
+	for _, in := range slices.Sorted(maps.Keys(namespaces)) {
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			out = append(out, [2]string{in, name})
 		}
 	}
 	return out
@@ -349,13 +408,17 @@ func somebody(s rbac.SubjectRef) *user.DefaultInfo {
 	if s.Unauthenticated() {
 		return &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 	}
-	switch s.Kind {
+	switch s = s.Account(); s.Kind {
 	case rbacv1.ServiceAccountKind:
 		return &user.DefaultInfo{
 			Name: serviceaccount.MakeUsername(s.Namespace, s.Name), Groups: append(serviceaccount.MakeGroupNames(s.Namespace), user.AllAuthenticated),
 		}
 	case rbacv1.GroupKind:
-		return &user.DefaultInfo{Name: anyName, Groups: []string{s.Name, user.AllAuthenticated}}
+		groups := []string{s.Name}
+		if strings.HasPrefix(s.Name, serviceaccount.ServiceAccountGroupPrefix) { // whoever is in it is in this one, too
+			groups = append(groups, serviceaccount.AllServiceAccountsGroup)
+		}
+		return &user.DefaultInfo{Name: anyName, Groups: append(groups, user.AllAuthenticated)}
 	}
 	return &user.DefaultInfo{Name: s.Name, Groups: []string{user.AllAuthenticated}}
 }

@@ -41,6 +41,18 @@ func TestPolicyHidesMembersThatAreNoNodes(t *testing.T) {
 	acts := func(group string) []*days.Entry { return actsBy("User", "ci-bot", group) }
 	const others, noOther = "- {level: Metadata, userGroups: ['system:authenticated']}\n", "- {level: None, resources: [{group: '', resources: [pods]}]}\n"
 	const noServices = "- {level: None, userGroups: ['system:nodes'], verbs: [get], resources: [{group: '', resources: [services]}]}\n"
+	logs := func(namespace string) string {
+		return "- {level: Metadata, userGroups: ['system:serviceaccounts:" + namespace + "']}\n"
+	}
+	noReads := func(group string) string {
+		return "- {level: None, userGroups: ['" + group + "'], verbs: [get, list, watch]}\n"
+	}
+	mayAct := map[string]any{"verbs": []string{"impersonate"}, "apiGroups": []string{""}, "resources": []string{"serviceaccounts"}}
+	toApps := func(rule map[string]any) []*days.Entry { // the accounts of apps have what nodes have, and ci-bot has the rule
+		more := grant("system:node", "Group", "system:serviceaccounts:apps")
+		more[0].Name, more[0].Object["metadata"].(map[string]any)["name"] = "apps", "apps"
+		return append(more, grant("acts", "User", "ci-bot", rule)...)
+	}
 	everything := map[string]any{"verbs": []string{"*"}, "apiGroups": []string{"*"}, "resources": []string{"*"}}
 	for _, c := range []struct {
 		name, rules string
@@ -60,8 +72,8 @@ func TestPolicyHidesMembersThatAreNoNodes(t *testing.T) {
 		{name: "whom a rule names with another group", rules: "- {level: None, users: [cni-agent], userGroups: ['example:agents']}\n", want: checks.Unproven},
 		{name: "who may act so as a member of a group", rules: nodes + hides("ci-bot"), more: actsBy("Group", "example:ci", "system:nodes"), want: checks.Unproven},
 		{name: "an account that may act so as all of its namespace", rules: nodes + hides("system:serviceaccount:ops:deployer"), more: actsBy("Group", "system:serviceaccounts:ops", "system:nodes"), want: checks.Unproven},
-		{name: "an account of another namespace", rules: nodes + hides("system:serviceaccount:ops:deployer"), more: actsBy("Group", "system:serviceaccounts:dev", "system:nodes"), want: checks.Passed},
-		{name: "a user who is no account of the namespace", rules: nodes + hides("ci-bot"), more: actsBy("Group", "system:serviceaccounts:dev", "system:nodes"), want: checks.Passed},
+		{name: "an account of another namespace", rules: nodes + hides("system:serviceaccount:ops:deployer") + logs("dev"), more: actsBy("Group", "system:serviceaccounts:dev", "system:nodes"), want: checks.Passed},
+		{name: "a user who is no account of the namespace", rules: nodes + hides("ci-bot") + logs("dev"), more: actsBy("Group", "system:serviceaccounts:dev", "system:nodes"), want: checks.Passed},
 		{name: "a user who may be an administrator", rules: nodes + hides("ci-bot"), more: grant("everything", "Group", "example:admins", everything), want: checks.Passed},
 		{name: "a member of another group that has it", rules: nodes + "- {level: None, users: [jane], userGroups: ['example:ops']}\n", more: grant("system:node", "Group", "example:staff"), want: checks.Unproven},
 		{name: "what any node may do", rules: noServices, want: checks.Passed},
@@ -71,6 +83,17 @@ func TestPolicyHidesMembersThatAreNoNodes(t *testing.T) {
 		{name: "who does not say who he is, whom the log has", rules: hides("jane"), more: grant("system:node", "Group", "system:unauthenticated"), options: days.Options{NoBinding: true}, want: checks.Passed},
 		{name: "a user named as a node", rules: nodes + hides("system:node:w9"), more: grant("system:node", "User", "system:node:w9"), want: checks.Unproven},
 		{name: "a user named as a node to whom nothing is bound", rules: nodes + hides("system:node:w9"), want: checks.Passed},
+		{name: "accounts of a namespace, and reads of all accounts are hidden", rules: noReads("system:serviceaccounts"), more: grant("system:node", "Group", "system:serviceaccounts:apps"), want: checks.Unproven},
+		{name: "accounts of a namespace, and reads of another one's are hidden", rules: noReads("system:serviceaccounts:ops") + logs("apps"), more: grant("system:node", "Group", "system:serviceaccounts:apps"), want: checks.Passed},
+		{name: "all accounts, and reads of a namespace's are hidden", rules: noReads("system:serviceaccounts:ops"), more: grant("system:node", "Group", "system:serviceaccounts"), want: checks.Unproven},
+		{name: "an account by its user name, and reads of all accounts are hidden", rules: noReads("system:serviceaccounts"), more: grant("system:node", "User", "system:serviceaccount:apps:t"), want: checks.Unproven},
+		{name: "a user who is no account", rules: noReads("system:serviceaccounts"), more: grant("system:node", "User", "kubelet"), want: checks.Passed},
+		{name: "who may act as an account of a namespace", rules: nodes + hides("ci-bot") + logs("apps"), more: toApps(mayAct), want: checks.Unproven},
+		{name: "who may act as a named account of a namespace", rules: nodes + hides("ci-bot") + logs("apps"), more: toApps(mayActAs("serviceaccounts", "t")), want: checks.Unproven},
+		{name: "who may act as one user", rules: nodes + hides("ci-bot") + logs("apps"), more: toApps(mayActAs("users", "jane")), want: checks.Passed},
+		{name: "an account that may do everything", rules: noReads("system:serviceaccounts"), more: grant("everything", "User", "system:serviceaccount:flux:kustomize", everything), want: checks.Passed},
+		{name: "accounts of a namespace that may do everything", rules: noReads("system:serviceaccounts"), more: grant("everything", "Group", "system:serviceaccounts:flux", everything), want: checks.Passed},
+		{name: "an account that may act as a node", rules: noReads("system:serviceaccounts"), more: actsBy("User", "system:serviceaccount:flux:kustomize", "system:nodes"), want: checks.Unproven},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -13,7 +13,7 @@ const AnyName = "nodetrail-example"
 
 // Like returns those whom the policy may tell apart among all who are like the user: who have the name, or any name if it is AnyName, and are in the groups. It
 // begins with the user. Of the users and groups that rules name, those of Kubernetes count only if own is set; service accounts count in the groups that they
-// always have, and a group of service accounts has no other members. Who does not say who he is has one name and one group.
+// always have, a group of service accounts has no other members, and the group of all of them has those of each namespace. Who does not say who he is has one name and one group.
 //
 // Nobody is missing: who matches a rule has one of its users and one of its groups, and the fewer other groups somebody has, the fewer rules before it match.
 func (p *Policy) Like(who *user.DefaultInfo, own bool) []*user.DefaultInfo {
@@ -35,9 +35,14 @@ func (p *Policy) Like(who *user.DefaultInfo, own bool) []*user.DefaultInfo {
 			out = append(out, x)
 		}
 	}
-	counts := func(name string) bool { return own || !strings.HasPrefix(name, "system:") }
+	ofOne := func(group string) bool { return strings.HasPrefix(group, serviceaccount.ServiceAccountGroupPrefix) }
+	everybody := who.Name == AnyName && !slices.ContainsFunc(who.Groups, func(g string) bool { return g != user.AllAuthenticated })
+	counts := func(name string) bool {
+		return (own || !strings.HasPrefix(name, "system:")) && (everybody || !ofAccounts(name) && name != user.AllUnauthenticated)
+	}
 	if slices.ContainsFunc(who.Groups, ofAccounts) {
-		counts = func(string) bool { return false }
+		all := !slices.ContainsFunc(who.Groups, ofOne)
+		counts = func(name string) bool { return all && ofOne(name) }
 	}
 	for i := range p.rules {
 		users := []string{who.Name}
@@ -62,9 +67,8 @@ func ofAccounts(group string) bool {
 	return group == serviceaccount.AllServiceAccountsGroup || strings.HasPrefix(group, serviceaccount.ServiceAccountGroupPrefix)
 }
 
-// accountIn reports whether the name is that of a service account that is always in one of the groups, or in all of them if they are those of everybody.
+// accountIn reports whether the name is that of a service account that is always in all of the groups.
 func accountIn(name string, groups []string) bool {
 	namespace, _, err := serviceaccount.SplitUsername(name)
-	everybody := !slices.ContainsFunc(groups, func(g string) bool { return g != user.AllAuthenticated })
-	return err == nil && (everybody || slices.ContainsFunc(serviceaccount.MakeGroupNames(namespace), func(g string) bool { return slices.Contains(groups, g) }))
+	return err == nil && !slices.ContainsFunc(groups, func(g string) bool { return g != user.AllAuthenticated && !slices.Contains(serviceaccount.MakeGroupNames(namespace), g) })
 }
