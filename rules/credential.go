@@ -174,7 +174,9 @@ addresses also those by which another client reads a secret or gets a token:
 - two certificates in use at once in the same way, the old one ten minutes or more after the new one's first use;
 - the client certificate is one that another node used before.
 
-None of these is a finding: several addresses that the Node object has had for ten minutes, or from the first;
+None of these is a finding: an address from which two nodes or more renew their Leases for less than a minute, and in that time from
+nowhere else, as when a load balancer fails over and back; several addresses that the Node object has had for ten minutes, or from the
+first;
 another address of the Node from some time on (a lease of
 DHCP, a reboot, a node made anew under its name), also if it comes back later; a loopback address in addition to another one, as on
 control-plane nodes; kubeadm when it joins or upgrades a node (it reads its two ConfigMaps, that of kube-proxy, and its own Node,

@@ -27,8 +27,9 @@ type life struct {
 
 const (
 	// secondsOfSlot is how often a kubelet renews, slotsAlive of how many of the minute's slots make it alive.
-	secondsOfSlot = 10
-	slotsAlive    = 2 // some are configured to renew each half minute
+	secondsOfSlot   = 10
+	secondsOfMinute = 60
+	slotsAlive      = 2 // some are configured to renew each half minute
 	// livesFor is for how many minutes a node has to be alive until it lives somewhere.
 	livesFor = 4
 )
@@ -45,8 +46,11 @@ func (u *use) renew(r *Request) {
 	if r.Time.After(u.renewedLast) {
 		u.renewedLast = r.Time
 	}
-	u.slots |= 1 << (r.Time.Second() / secondsOfSlot)
+	u.slots |= 1 << slotOf(r.Time)
 }
+
+// slotOf is the slot of the minute.
+func slotOf(t time.Time) int { return t.Second() / secondsOfSlot }
 
 // habit is what is known of an address of the node, nil if it is not known.
 func (n *credentials) habit(kind uint8, value string) *habit {

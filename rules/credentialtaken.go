@@ -288,7 +288,11 @@ func (d *credentialDetector) originOf(n *credentials, t *taking, m int64, s Stat
 		at = timeOfMinute(m) // its own time is not the state's
 	}
 	o.sets = s.NodeAddressSets(n.name, at)
-	own, ever := current(o.sets), slices.Concat(s.NodeAddressSets(n.name, time.Time{})...)
+	own := current(o.sets)
+	if t.Seen != 0 { // it may have begun when the Node had another one
+		own = slices.Concat(o.sets...)
+	}
+	ever := slices.Concat(s.NodeAddressSets(n.name, time.Time{})...)
 	if h := n.habit(t.Kind, t.Value); h != nil && minuteAt(h.Renewed) >= m-1 {
 		o.alive, o.renewed = h.Alive, true
 	}

@@ -338,8 +338,15 @@ func (d *credentialDetector) take(minute int64, s State, found func(*Detection))
 		}
 		return cmp.Or(cmp.Compare(a.kind, b.kind), strings.Compare(a.value, b.value))
 	})
+	detours := d.detours(minute)
+	for n, keys := range detours {
+		d.leaveOut(n, minute, keys)
+	}
 	several := map[*credentials]uint8{} // the kinds of which a node has used more than one
 	for _, u := range all {
+		if slices.Contains(detours[u.node], u.useKey) {
+			continue
+		}
 		if first, other := d.own(u.node, u.kind, u.value, minute, s); other && u.kind == useCertificate {
 			found(&Detection{
 				Finding: Finding{
