@@ -120,8 +120,11 @@ func readManifest(path string, stdin io.Reader) (*rbac.Objects, error) {
 
 // over is the change over a state.
 func (c *change) over(s *judging.Setup) *report.WhatIf {
-	return &report.WhatIf{RBAC: s.State.RBAC, Change: s.State.RBAC.Change(c.without.removes, c.with), Then: c.then, Mode: c.judged.Mode, Kubelets: c.judged.Kubelets}
+	return &report.WhatIf{RBAC: s.State.RBAC, Change: s.State.RBAC.Change(c.without.removes, c.with), Then: c.then, Mode: c.judged.Mode, Kubelets: c.judged.Kubelets, Everybody: c.everybody()}
 }
+
+// everybody reports whether what goes may have let others than nodes through, so that their requests are read, too.
+func (c *change) everybody() bool { return len(c.without.items) > 0 }
 
 // removal is what goes; without any items it is every grant to nodes.
 type removal struct {

@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
@@ -272,7 +272,7 @@ func (b *bindingBook) add(j *pipeline.Judgement) {
 	if ev := j.Event; ev.IsImpersonated && (j.Impersonator == "" || !excess || kept) && !privileged(&ev.User) {
 		b.impersonates(j)
 	}
-	if privileged(j.Event.Effective()) || !j.Allowed && !j.Open && !unasked(j) {
+	if privileged(j.Event.Effective()) || !j.Allowed && !j.Open && !j.Unasked() {
 		return
 	}
 	if also := j.AlsoAsked(); also != nil && j.Allowed && !j.NodeAllows(also) {
@@ -323,11 +323,6 @@ func (b *bindingBook) impersonates(j *pipeline.Judgement) {
 			}
 		}
 	}
-}
-
-// unasked reports whether the API server was too busy to ask its authorizers (429): the client will ask again for what the state says that it needs.
-func unasked(j *pipeline.Judgement) bool {
-	return j.Event.Code == http.StatusTooManyRequests && j.Observed.Decision == "" && !j.Answer.Race
 }
 
 // reasonless notes a request of which nobody knows which authorizer allowed it: one without a reason of a node that the Node authorizer never allows, or of a
@@ -432,7 +427,7 @@ func (b *bindingBook) note(j *pipeline.Judgement, a authorizer.Attributes, who *
 // key completes the key of a request.
 func (b *bindingBook) key(j *pipeline.Judgement, a authorizer.Attributes, who *audit.User, k bindingUse) bindingUse {
 	k.went = slices.ContainsFunc(b.went[k.binding], func(s checks.Span) bool { return s.Holds(j.Time) })
-	k.user, k.client, k.outcome = who.Username, rules.Product(j.Event.UserAgent), outcomeOf(j)
+	k.user, k.client, k.outcome = who.Username, rules.Product(j.Event.UserAgent), report.AnswerOf(j)
 	k.request, k.object = requestKind(a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetPath()), objectOf(a.GetNamespace(), a.GetName())
 	if a == authorizer.Attributes(j.Attrs) && !k.given {
 		k.unlimited, k.justGone = j.Unlimited()
@@ -471,23 +466,6 @@ func addUse(u *checks.Use, j *pipeline.Judgement) {
 	if len(u.AuditIDs) < maxUseID {
 		u.AuditIDs = append(u.AuditIDs, strings.Clone(j.Event.AuditID))
 	}
-}
-
-// outcomeOf is how a request ended that was let through.
-func outcomeOf(j *pipeline.Judgement) checks.Outcome {
-	switch code := j.Event.Code; {
-	case code == 0:
-		return checks.OutcomeUnknown
-	case code == 403 && j.Observed.Decision == "allow" && j.Admitted() && !j.Failed():
-		return checks.OutcomeRefused
-	case code == 404:
-		return checks.OutcomeNotFound
-	case code < 300:
-		return checks.OutcomeSucceeded
-	case j.Failed():
-		return checks.OutcomeFailed
-	}
-	return checks.OutcomeOther
 }
 
 // list is all of them in a fixed order.

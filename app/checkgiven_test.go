@@ -15,6 +15,7 @@ import (
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/rbac"
+	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/rules"
 )
 
@@ -93,7 +94,7 @@ func TestOutcomeOfRefusal(t *testing.T) {
 			Event: &audit.Event{Code: 403, StatusMessage: message}, Attrs: &authorizer.AttributesRecord{Verb: "create"}, Allowed: true,
 			Observed: rules.Observed{Decision: "allow"},
 		}}
-		if got := outcomeOf(j); got != want {
+		if got := report.AnswerOf(j); got != want {
 			t.Errorf("%s: %v, want %v", message, got, want)
 		}
 	}

@@ -62,7 +62,7 @@ func ExampleWhatIf() {
 		fmt.Println(b.Kind, b.Name)
 	}
 	// Output:
-	// would break: 170
+	// would break: 200
 	// ClusterRoleBinding kubelet-secret-get
 	// ClusterRoleBinding legacy:system:node
 }

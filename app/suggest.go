@@ -80,6 +80,7 @@ func Suggest(ctx context.Context, o SuggestOptions) (*SuggestResult, error) {
 	if len(o.Canary) > 0 {
 		return c.canary(ctx, &o)
 	}
+	c.logs.All = c.everybody()
 	var s *report.Suggester
 	var judged *judging.Setup
 	res, _, err := c.run(ctx, func(setup *judging.Setup) {

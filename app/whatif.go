@@ -50,11 +50,10 @@ func WhatIf(ctx context.Context, o WhatIfOptions) (*WhatIfResult, error) {
 	var b *report.WhatIfBuilder
 	var setup *judging.Setup
 	lags := newLagBook(o.KubeletUserAgents)
-	c.logs.All, c.logs.Ledger = len(o.Without) > 0, evidence.New()
+	c.logs.All, c.logs.Ledger = c.everybody(), evidence.New()
 	c.judged.Rules = slices.DeleteFunc(rules.All(), func(r *rules.Rule) bool { return r.Name != rules.ExcessAccess })
 	res, counts, err := c.run(ctx, func(s *judging.Setup) {
 		setup, b = s, report.NewWhatIfBuilder(c.over(s))
-		b.Everybody = len(o.Without) > 0
 	}, func(j *pipeline.Judgement) error {
 		if j.Observed.HasGrant {
 			c.without.see(&j.Observed.Grant)

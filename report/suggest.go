@@ -55,8 +55,12 @@ type Suggester struct {
 	dropped int64
 	// undecided counts requests of which it is not known whether they would break.
 	undecided    int64
+	unsuggested  map[leftUse]int64
 	impersonates bool
 }
+
+// leftUse is who makes requests that break and for which nothing is suggested.
+type leftUse struct{ client, user string }
 
 // clientUse is what one client does.
 type clientUse struct {
@@ -97,17 +101,23 @@ func NewSuggester(w *WhatIf, opt SuggestOptions) *Suggester {
 	if opt.MaxNamespaces == 0 {
 		opt.MaxNamespaces = 20
 	}
-	return &Suggester{w: w, opt: opt, most: maxUses, clients: map[string]*clientUse{}}
+	return &Suggester{w: w, opt: opt, most: maxUses, clients: map[string]*clientUse{}, unsuggested: map[leftUse]int64{}}
 }
 
 // Add takes in a judged request.
 func (s *Suggester) Add(j *pipeline.Judgement) {
-	if !ConcernsNodes(j) || j.Impersonator != "" { // who acts as another needs a credential of that one, and no role
+	if !s.w.Concerns(j) {
 		return
 	}
 	f := s.w.Of(j)
 	if f.Outcome == Undecided {
 		s.undecided++
+	}
+	if !moves(j) {
+		if f.Outcome == Breaks {
+			s.leave(j)
+		}
+		return
 	}
 	c := s.client(rules.Product(j.Event.UserAgent))
 	if c == nil {
@@ -146,6 +156,22 @@ func (s *Suggester) Add(j *pipeline.Judgement) {
 	}
 }
 
+// moves reports whether the request is one that a service account could make instead: it is made with a node's credential, or with what is taken for one. Who acts
+// as another needs a credential of that one, and no role.
+func moves(j *pipeline.Judgement) bool { return ConcernsNodes(j) && j.Impersonator == "" }
+
+// leave counts a request that breaks, and for which nothing is suggested.
+func (s *Suggester) leave(j *pipeline.Judgement) {
+	k := leftUse{rules.Product(j.Event.UserAgent), tally.Bounded(j.Event.User.Username)}
+	if _, known := s.unsuggested[k]; !known {
+		if len(s.unsuggested) >= maxClients {
+			k = leftUse{client: furtherClients}
+		}
+		k = leftUse{strings.Clone(k.client), strings.Clone(k.user)}
+	}
+	s.unsuggested[k]++
+}
+
 func (s *Suggester) client(product string) *clientUse {
 	c := s.clients[product]
 	if c == nil && len(s.clients) < maxClients {
@@ -169,12 +195,12 @@ func accountUser(namespace, name string) user.DefaultInfo {
 }
 
 // needs reports whether the client must be able to make the request as somebody else. What failed anyway counts for programs that
-// are no kubelets: many take a 404 for an answer and a 403 for a failure. What admission refused does not.
+// are no kubelets: many take a 404 for an answer and a 403 for a failure, and all ask again after a 429. What admission refused does not.
 func (c *clientUse) needs(j *pipeline.Judgement, f Fate) bool {
 	if c.kubelet {
 		return f.Outcome == Breaks
 	}
-	return j.Allowed && f.Outcome != Refused && f.Outcome != Gained && j.Event.Code != http.StatusForbidden
+	return (j.Allowed || j.Unasked()) && f.Outcome != Refused && f.Outcome != Gained && j.Event.Code != http.StatusForbidden
 }
 
 // ambient reports whether the client's service account may make the request without any rule of its own: as any authenticated user,

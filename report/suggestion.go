@@ -25,6 +25,9 @@ type Suggestion struct {
 	Dropped int64 `json:"dropped"`
 	// Undecided counts requests of which it is not known whether they would break: the suggestion does not cover them.
 	Undecided int64 `json:"undecided"`
+	// Unsuggested are those whose requests would break and for whom nothing is suggested, the most frequent first: identities that are no nodes, and nodes that act
+	// as somebody else.
+	Unsuggested []Unsuggested `json:"unsuggested"`
 	// Unread says why the logs were not read to their end; "" if they were.
 	Unread string `json:"unread"`
 	// Verified is set by the replay.
@@ -33,6 +36,15 @@ type Suggestion struct {
 	Skew *Skew `json:"skew,omitempty"`
 	// Audiences are the audiences of tokens that nodes may ask for, nil where that is not known.
 	Audiences *Audiences `json:"tokenAudiences,omitempty"`
+}
+
+// Unsuggested are requests of a client that would break and for which nothing is suggested.
+type Unsuggested struct {
+	// Client is the user agent without its version.
+	Client string `json:"client"`
+	// User is the user whose credential it uses; empty for further clients.
+	User     string `json:"user"`
+	Requests int64  `json:"requests"`
 }
 
 // SuggestedClient is what one client is to get.
@@ -62,7 +74,13 @@ type SuggestedClient struct {
 
 // Suggestion returns what the clients need of which requests would break, the most frequent first.
 func (s *Suggester) Suggestion() *Suggestion {
-	out := &Suggestion{Clients: []SuggestedClient{}, Dropped: s.dropped, Undecided: s.undecided}
+	out := &Suggestion{Clients: []SuggestedClient{}, Dropped: s.dropped, Undecided: s.undecided, Unsuggested: []Unsuggested{}}
+	for k, n := range s.unsuggested {
+		out.Unsuggested = append(out.Unsuggested, Unsuggested{Client: k.client, User: k.user, Requests: n})
+	}
+	slices.SortFunc(out.Unsuggested, func(a, b Unsuggested) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Client, b.Client), cmp.Compare(a.User, b.User))
+	})
 	for _, c := range s.clients {
 		if c.breaks > 0 {
 			out.Clients = append(out.Clients, s.suggest(c))
@@ -283,6 +301,17 @@ func (c *SuggestedClient) objects() []any {
 	return out
 }
 
+// broken is how many requests would break with the suggestion, too.
+func (s *Suggestion) broken() (n int64) {
+	for i := range s.Unsuggested {
+		n += s.Unsuggested[i].Requests
+	}
+	return n
+}
+
+// maxUnsuggested is how many of them the head of the YAML names.
+const maxUnsuggested = 20
+
 // WriteYAML writes the objects as kubectl apply takes them, with what is to be known of each client as comments.
 func (s *Suggestion) WriteYAML(w io.Writer) error {
 	var b bytes.Buffer
@@ -290,7 +319,7 @@ func (s *Suggestion) WriteYAML(w io.Writer) error {
 		fmt.Fprintf(&b, "# %s\n", wording.Visible(fmt.Sprintf(format, args...)))
 	}
 	switch whole := s.Undecided == 0 && s.Dropped == 0 && s.Unread == ""; {
-	case len(s.Clients) > 0:
+	case len(s.Clients) > 0 || len(s.Unsuggested) > 0:
 	case whole:
 		comment("nothing breaks, so nothing is suggested")
 	default:
@@ -301,6 +330,15 @@ func (s *Suggestion) WriteYAML(w io.Writer) error {
 	}
 	if s.Undecided > 0 {
 		comment("WARNING: clients and rights may be missing: %s", wording.English{}.Say(codes.OutcomeUnknown, codes.Params{codes.Int(codes.ParamCount, s.Undecided)}))
+	}
+	if n := s.broken(); n > 0 {
+		comment("WARNING: %s would break, and nothing is suggested for them: they are made with no node's credential, or a node acts as somebody else", plural(n, "request"))
+		for _, u := range s.Unsuggested[:min(len(s.Unsuggested), maxUnsuggested)] {
+			comment("  client %q as %q: %s", u.Client, u.User, plural(u.Requests, "request"))
+		}
+		if more := len(s.Unsuggested) - maxUnsuggested; more > 0 {
+			comment("  and %d more, see -o json", more)
+		}
 	}
 	if s.Verified != nil {
 		for _, line := range s.Verified.Lines() {

@@ -115,7 +115,7 @@ func TestSuggestImpersonationOnCaptures(t *testing.T) {
 		c.Replay(v.Add)
 		return v.Verification()
 	}
-	if proof := verify(); !proof.OK() || proof.Moved != 279 {
+	if proof := verify(); !proof.OK() || proof.Moved != 285 {
 		t.Errorf("%+v", proof)
 	}
 	if a, b := direct(older), direct(out); b >= a || b == 0 {

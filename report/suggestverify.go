@@ -19,7 +19,7 @@ import (
 
 // Verification is the proof of a suggestion: every request of the window once more, with the suggestion in force and what is to go gone.
 type Verification struct {
-	// Requests is how many requests of nodes were looked at; Moved how many of them were made as a suggested service account instead.
+	// Requests is how many requests were looked at, those of nodes and those that what goes let through; Moved how many of them were made as a suggested service account instead.
 	Requests int64 `json:"requests"`
 	Moved    int64 `json:"moved"`
 	// Broken is how many break, Examples some of them.
@@ -108,11 +108,17 @@ func (s *Suggester) NewVerifier(w *WhatIf, of *Suggestion, without func(rbac.Gra
 
 // Add takes in a judged request.
 func (x *Verifier) Add(j *pipeline.Judgement) {
-	if !ConcernsNodes(j) || j.Impersonator != "" {
+	if !x.w.Concerns(j) {
 		return
 	}
 	x.v.Requests++
 	f := x.w.Of(j)
+	if !moves(j) {
+		if f.Outcome == Breaks {
+			x.broken(j, "is made as "+tally.Bounded(j.Event.User.Username)+", to which nothing is suggested")
+		}
+		return
+	}
 	client := rules.Product(j.Event.UserAgent)
 	c := x.clients[client]
 	if c == nil || !c.use.needs(j, f) {

@@ -1,12 +1,14 @@
 package report
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/internal/nodeid"
 	"github.com/nodetrail/nodetrail/nodeauthz"
 	"github.com/nodetrail/nodetrail/pipeline"
@@ -25,10 +27,10 @@ const (
 	AllowedByRBAC
 	// AllowedByOther means that an authorizer allowed it which is neither Node nor RBAC, and which is taken to stay.
 	AllowedByOther
-	// Breaks means that it passed, was carried out, and would be refused.
+	// Breaks means that it passed and would be refused, and that the client needs the answer, which may be 404, or asks again (429 and 5xx).
 	Breaks
-	// Fruitless means that it passed and failed anyway (404), or was refused by admission (403), and would be refused earlier, or that the client continues
-	// when it is refused.
+	// Fruitless means that it passed, was refused by admission (403), and would be refused earlier, that the client continues when it is refused, or that a kubelet
+	// asked for what is not there (404).
 	Fruitless
 	// Race means that it would pass or be refused by how far the API server's graph was at that moment, as happens to any kubelet: near a change, when a
 	// pod of its node was just deleted, or after the API server's start ([WhatIfBuilder.Settle]).
@@ -60,6 +62,8 @@ type WhatIf struct {
 	Mode *pipeline.Mode
 	// Kubelets are further user agents that are a kubelet's, without version.
 	Kubelets []string
+	// Everybody says that requests of others than nodes count, too, where a grant that goes let them through.
+	Everybody bool
 }
 
 // ParseThen reads the authorizers that a cluster will run: "auto", "Node,RBAC", "RBAC,Node" or "RBAC".
@@ -93,11 +97,16 @@ func ConcernsNodes(j *pipeline.Judgement) bool {
 	return j.IsNode || j.Impersonator != "" || nodeid.Resembles(u.Username, u.Groups)
 }
 
+// Concerns reports whether the change may decide the request: it concerns nodes, or with Everybody something that goes.
+func (w *WhatIf) Concerns(j *pipeline.Judgement) bool {
+	return ConcernsNodes(j) || w.Everybody && w.passedBy(j)
+}
+
 // passedBy reports whether a grant that goes let the request of somebody else than a node through: by the API server's own word, else by what RBAC was.
 func (w *WhatIf) passedBy(j *pipeline.Judgement) bool {
 	o := &j.Observed
 	switch {
-	case !j.Allowed:
+	case !j.Allowed && !j.Unasked():
 		return false
 	case o.Decision != "":
 		return o.HasGrant && w.Change.Removes(o.Grant)
@@ -146,7 +155,8 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 		f.Outcome, allowed = AllowedByOther, true
 	}
 	unanswered := j.Observed.Decision == "" && j.Event.Code == 0
-	if !j.Allowed && !unanswered {
+	unasked := j.Unasked() && (allowed && f.Outcome == AllowedByNode || w.RBAC.Authorize(j.Attrs, j.Time).Allowed)
+	if !j.Allowed && !unanswered && !unasked {
 		// Without the API server's word a 403 may be admission's, of a request that the authorizers let through already.
 		if gains := j.Observed.Decision == "forbid" || f.ByRBAC && !w.RBAC.Authorize(j.Attrs, j.Time).Allowed; !allowed || !gains {
 			f = Fate{Outcome: Refused}
@@ -171,7 +181,7 @@ func (w *WhatIf) Of(j *pipeline.Judgement) Fate {
 		f.Outcome = Race
 	case unanswered || !known && !j.HasGrant:
 		f.Outcome = Undecided
-	case j.Fruitless() || tolerated(j):
+	case w.harmless(j):
 		f.Outcome = Fruitless
 	default:
 		f.Outcome = Breaks
@@ -199,9 +209,35 @@ func ownUntilBefore(j *pipeline.Judgement) bool {
 	return found(j, rules.OwnUntilBefore)
 }
 
-// tolerated reports whether the client continues if it is refused, by the rule rbac-excess-access.
-func tolerated(j *pipeline.Judgement) bool {
-	return slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Finding.Apart == rules.Tolerated })
+// harmless reports whether the client does not notice when RBAC refuses the request, as the check nothing-depends decides it. A kubelet takes a refusal for a 404.
+func (w *WhatIf) harmless(j *pipeline.Judgement) bool {
+	u := checks.Use{
+		Kubelet: j.IsNode && rules.IsKubelet(j.Client(), w.Kubelets), Node: j.Node, Outcome: AnswerOf(j), Tolerated: apart(j, rules.Tolerated),
+		JustGone: apart(j, rules.JustGone) || j.Unasked() && j.JustGone, Proxy: j.Attrs.Subresource == "proxy", Impersonation: j.Impersonator != "",
+	}
+	return u.Tolerated || u.Harmless() || u.Kubelet && !u.Proxy && u.Outcome == checks.OutcomeNotFound
+}
+
+// AnswerOf is how a request ended that was let through.
+func AnswerOf(j *pipeline.Judgement) checks.Outcome {
+	switch code := j.Event.Code; {
+	case code == 0:
+		return checks.OutcomeUnknown
+	case code == http.StatusForbidden && j.Observed.Decision == "allow" && j.Admitted() && !j.Failed():
+		return checks.OutcomeRefused
+	case code == http.StatusNotFound:
+		return checks.OutcomeNotFound
+	case code < 300:
+		return checks.OutcomeSucceeded
+	case j.Failed():
+		return checks.OutcomeFailed
+	}
+	return checks.OutcomeOther
+}
+
+// apart reports whether a finding of the request is in a group of its own for that.
+func apart(j *pipeline.Judgement, why string) bool {
+	return slices.ContainsFunc(j.Findings, func(f pipeline.Finding) bool { return f.Finding.Apart == why })
 }
 
 func found(j *pipeline.Judgement, reason rules.Reason) bool {
@@ -217,13 +253,13 @@ func (w *WhatIf) impersonation(j *pipeline.Judgement) Fate {
 		_, itself, _ = w.grant(j)
 	}
 	switch {
-	case !j.Allowed:
+	case !j.Allowed && !j.Unasked():
 		return Fate{Outcome: Refused}
 	case d.Allowed && itself:
 		return Fate{Outcome: AllowedByRBAC, Grant: d.Grant, ByRBAC: true}
 	case !j.HasGrant:
 		return Fate{Outcome: Undecided}
-	case j.Fruitless():
+	case w.harmless(j):
 		return Fate{Outcome: Fruitless, Uncertain: !d.Known}
 	}
 	return Fate{Outcome: Breaks, Uncertain: !d.Known}

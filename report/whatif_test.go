@@ -85,6 +85,12 @@ func TestWhatIfOf(t *testing.T) {
 		{"another binding, asked first", "worker-1 get pods shop/web-1", "RBAC,Node", []change{monitoring}, AllowedByRBAC, "pods"},
 		{"the word of the log, which the state does not know", "worker-1 get secrets shop/db", "", []change{byRBAC("unseen"), notForNodes}, AllowedByRBAC, "unseen"},
 		{"failed anyway", "worker-1 get pods shop/gone", "", []change{legacy, code(404)}, Fruitless, ""},
+		{"a program takes 404 for an answer", "worker-1 get pods shop/gone", "", []change{legacy, code(404), agent("calico-node/v3.20.0")}, Breaks, ""},
+		{"so does a kubelet that is no node", " get services shop/gone", "", []change{stranger("kubelet"), legacy, code(404)}, Breaks, ""},
+		{"the owner's kubelet", "worker-1 get pods shop/gone", "", []change{legacy, code(404), agent("own-kubelet/v1")}, Fruitless, ""},
+		{"a program that admission refused", "worker-1 delete pods shop/gone", "", []change{legacy, code(403), agent("calico-node/v3.20.0")}, Fruitless, ""},
+		{"a quota that was used up", "worker-1 delete pods shop/gone", "", []change{legacy, code(403), quota}, Breaks, ""},
+		{"the API server failed", "worker-1 get pods shop/web", "", []change{legacy, code(500)}, Breaks, ""},
 		{"refused by admission", "worker-1 delete pods shop/gone", "", []change{legacy, code(403)}, Fruitless, ""},
 		{"answered behind a proxy", "worker-1 get nodes/proxy worker-2", "", []change{legacy, code(404)}, Breaks, ""},
 		{"a read that a backend refused", "worker-1 get pods shop/gone", "", []change{legacy, code(403)}, Breaks, ""},
@@ -104,7 +110,8 @@ func TestWhatIfOf(t *testing.T) {
 		if !ok {
 			t.Fatal(c.then)
 		}
-		w := &WhatIf{RBAC: store, Change: store.Change(rbac.Grant.ForNodes, nil), Then: then}
+		kubelets := []string{"own-kubelet"}
+		w := &WhatIf{RBAC: store, Change: store.Change(rbac.Grant.ForNodes, nil), Then: then, Kubelets: kubelets}
 		j := asked(c.what, c.changes...)
 		f := w.Of(j)
 		if f.Outcome != c.want || f.Grant.Binding.Name != c.by || f.ByRBAC != (c.by != "") || f.Uncertain {
@@ -114,7 +121,7 @@ func TestWhatIfOf(t *testing.T) {
 			t.Errorf("%s: does not concern nodes", c.name)
 		}
 		// Without RBAC's state what breaks is still listed, but said to be uncertain.
-		w = &WhatIf{RBAC: empty, Change: empty.Change(rbac.Grant.ForNodes, nil), Then: then}
+		w = &WhatIf{RBAC: empty, Change: empty.Change(rbac.Grant.ForNodes, nil), Then: then, Kubelets: kubelets}
 		if f := w.Of(j); (c.want == Breaks || c.want == Fruitless || c.want == Race) && (f.Outcome != c.want || !f.Uncertain) {
 			t.Errorf("%s, without state: %s, uncertain %t", c.name, f.Outcome, f.Uncertain)
 		}
@@ -147,6 +154,42 @@ func TestWhatIfOf(t *testing.T) {
 func notForNodes(r *rules.Request) { r.Observed.Grant.Subject.Name = "monitoring" }
 
 func refused(r *rules.Request) { r.Allowed = false }
+
+func quota(r *rules.Request) { r.Event.StatusMessage = "exceeded quota: compute" }
+
+// An API server that is too busy (429) asks no authorizer. The client asks again, for what it would have been allowed.
+func TestWhatIfTooBusy(t *testing.T) {
+	s := someRBAC()
+	busy := func(r *rules.Request) { denied(r); silent(r); r.Event.Code = 429 }
+	gone := func(r *rules.Request) { busy(r); r.JustGone = true }
+	account := func(r *rules.Request) {
+		busy(r)
+		r.Event.User, r.Node, r.IsNode = audit.User{Username: "system:serviceaccount:kube-system:agent", Groups: []string{"agents"}}, "", false
+	}
+	s.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "agents"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "pods"}, Subjects: []rbacv1.Subject{{Kind: "Group", Name: "agents"}},
+	}, at(-1000))
+	w := &WhatIf{RBAC: s, Change: s.Change(func(g rbac.Grant) bool { return g.ForNodes() || g.Binding.Name == "agents" }, nil), Everybody: true}
+	for _, c := range []struct {
+		name, what string
+		how        change
+		want       Outcome
+		concerns   bool
+	}{
+		{"only the binding", "worker-1 get pods shop/x", busy, Breaks, true},
+		{"a kubelet, and what has just gone", "worker-1 get pods shop/x", gone, Fruitless, true},
+		{"Node allows it", "worker-1 get pods shop/x", func(r *rules.Request) { busy(r); r.Answer.Verdict = nodeauthz.Allow }, AllowedByNode, true},
+		{"nothing allows it", "worker-1 patch pods shop/x", busy, Refused, true},
+		{"a race", "worker-1 get pods shop/x", func(r *rules.Request) { busy(r); race(r) }, Refused, true},
+		{"an account", "worker-1 get pods shop/x", account, Breaks, true},
+		{"an account that may not", "worker-1 get secrets shop/x", account, Refused, false},
+	} {
+		j := asked(c.what, c.how)
+		if got := w.Of(j).Outcome; got != c.want || w.Concerns(j) != c.concerns {
+			t.Errorf("%s: %s, concerns %t; want %s", c.name, got, w.Concerns(j), c.want)
+		}
+	}
+}
 
 // someWhatIf has something of everything.
 func someWhatIf(t *testing.T) *WhatIfReport {
@@ -322,7 +365,9 @@ func TestWhatIfOfImpersonation(t *testing.T) {
 	f("and what the user itself has goes", store, Breaks, "agent", func(g rbac.Grant) bool { return g.Binding.Name == "agent" }, grant, own)
 	f("by one that nobody knows", empty, Undecided, "", rbac.Grant.ForNodes)
 	f("refused", store, Refused, "legacy:system:node", rbac.Grant.ForNodes, func(r *rules.Request) { r.Allowed = false })
-	f("failed anyway", store, Fruitless, "legacy:system:node", rbac.Grant.ForNodes, grant, code(404))
+	f("it acts as another for the answer, whichever it is", store, Breaks, "legacy:system:node", rbac.Grant.ForNodes, grant, code(404))
+	admission := func(r *rules.Request) { r.Attrs.Verb, r.Event.Code = "create", 403 }
+	f("refused by admission", store, Fruitless, "legacy:system:node", rbac.Grant.ForNodes, grant, admission)
 }
 
 // What-if warns of the bindings of which bindings-inventoried says that no request shows what they give, over random roles and bindings.

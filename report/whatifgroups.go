@@ -30,8 +30,11 @@ const (
 	maxWhatIfBindings = 8
 )
 
-// furtherNodes stands for the nodes that are not kept apart.
-const furtherNodes = "(further nodes)"
+// furtherNodes stands for the nodes that are not kept apart, furtherClients for the clients.
+const (
+	furtherNodes   = "(further nodes)"
+	furtherClients = "(further clients)"
+)
 
 // WhatIfReport is what would become of the requests of a log.
 type WhatIfReport struct {
@@ -133,9 +136,6 @@ type whatIfGroup struct {
 // WhatIfBuilder gathers fates in bounded memory: of requests of more kinds than anybody would read the nodes are not kept apart, and of
 // still more only the outcomes. Not safe for concurrent use.
 type WhatIfBuilder struct {
-	// Everybody says that requests of others than nodes count, too, where a grant that goes let them through. Set it before the first Add.
-	Everybody bool
-
 	w         *WhatIf
 	held      []whatIfRequest // that break but for lag
 	later     []whatIfRequest // that break where the Node authorizer limits nodes in the end
@@ -164,9 +164,9 @@ func NewWhatIfBuilder(w *WhatIf) *WhatIfBuilder {
 	return &WhatIfBuilder{w: w, most: maxWhatIfGroups, groups: map[whatIfKey]*whatIfGroup{}, removed: map[rbac.BindingRef]*RemovedBinding{}}
 }
 
-// Add takes in a judged request, and returns its fate; ok is false for one that does not concern nodes, or with Everybody nothing that goes.
+// Add takes in a judged request, and returns its fate; ok is false for one that the change does not concern.
 func (b *WhatIfBuilder) Add(j *pipeline.Judgement) (f Fate, ok bool) {
-	if !ConcernsNodes(j) && !(b.Everybody && b.w.passedBy(j)) {
+	if !b.w.Concerns(j) {
 		return Fate{}, false
 	}
 	f = b.w.Of(j)
@@ -278,7 +278,7 @@ func (b *WhatIfBuilder) group(x *whatIfRequest) {
 		g = b.groups[k]
 	}
 	if g == nil && len(b.groups) >= b.most+b.most/5 {
-		k = whatIfKey{outcome: k.outcome, client: "(further clients)", node: furtherNodes}
+		k = whatIfKey{outcome: k.outcome, client: furtherClients, node: furtherNodes}
 		g = b.groups[k]
 	}
 	if g == nil {
@@ -395,7 +395,7 @@ func (b *WhatIfBuilder) bindings(r *WhatIfReport, f Facts) {
 		}
 		ref := boundedBinding(info.Binding)
 		if _, seen := roles[ref]; !seen {
-			b.hidden(r, f, &info, others && !b.Everybody, nodes)
+			b.hidden(r, f, &info, others && !b.w.Everybody, nodes)
 		}
 		roles[ref] = info.Role.Name
 		b.removedBinding(info.Binding)

@@ -19,9 +19,9 @@ func (t Text) WriteWhatIf(w io.Writer, r *WhatIfReport) error {
 	}
 	t.whatIfEvidence(&b, r)
 	for _, s := range []struct{ outcome, title, say string }{
-		{"breaks", "Breaks", "passed, were carried out, and would be refused"},
+		{"breaks", "Breaks", "passed, and would be refused"},
 		{"unknown", "Not known", "passed, and state is missing to tell"},
-		{"fruitless", "Refused, but failed anyway", "passed and ended in 404 or 403; they would be refused before"},
+		{"fruitless", "Refused, but failed anyway", "admission refused them (403), or a kubelet asked for what was not there (404); they would be refused before"},
 		{"race", "Races", "refused or not by how far the API server's graph is at that moment, as with any kubelet"},
 		{"gained", "Newly allowed", "were refused and would pass"},
 		{"rbac", "Still allowed by RBAC", "pass by a binding that stays or is added"},

@@ -167,6 +167,11 @@ func (r *Request) Failed() bool {
 	return r.Event.Code == http.StatusTooManyRequests || r.Event.Code >= http.StatusInternalServerError || r.refusedForNow()
 }
 
+// Unasked reports whether the API server was too busy (429) to ask its authorizers. The client asks again for what it would have been allowed.
+func (r *Request) Unasked() bool {
+	return r.Event.Code == http.StatusTooManyRequests && r.Observed.Decision == "" && !r.Answer.Race
+}
+
 // refusedForNow reports whether admission refused the request for what passes: a quota that is used up (k8s.io/apiserver/pkg/admission/plugin/resourcequota), or
 // a namespace that is deleted and may be made again (k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle).
 func (r *Request) refusedForNow() bool {

@@ -51,8 +51,8 @@ With --without it also looks at requests of service accounts and users that the 
 
 AUDIT_LOG is a file, a glob, a folder (not its subfolders), or - for standard input. Files may be compressed (.gz, .zst). Rotated files are read oldest first.
 
-Requests that failed anyway (404, or 403 by admission) and races of a kubelet with the API server's graph are listed apart; they do not
-count as breaking.
+Requests that failed anyway (403 by admission, or 404 to a kubelet) and races of a kubelet with the API server's graph are listed apart; they
+do not count as breaking. A program that is not a kubelet may take 404 for an answer, and so the request counts.
 
 Exit status: 0 success; 1 error, or --without names something that does not exist; 2 a condition of --fail-on is met.`,
 		Example: `  nodetrail what-if --state journal.jsonl audit.log
