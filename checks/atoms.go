@@ -253,17 +253,11 @@ func (a atom) aside() bool {
 		return true
 	case a.verb == "*" && sub == "":
 		return false
-	case a.cluster() && sub != "" && sub != "approval" && sub != "status":
+	case a.askedWithout() && sub != "" && sub != "approval" && sub != "status":
 		return true
 	}
 	return a.verb != "*" && !strings.HasPrefix(a.verb, "impersonate") &&
 		!slices.Contains(requestVerbs(), a.verb)
-}
-
-// cluster reports whether the right is to something of nodes, certificate requests or signers, which are in no namespace.
-func (a atom) cluster() bool {
-	resource, _, _ := strings.Cut(a.resource, "/")
-	return resource == "nodes" || resource == certificateRequests || a.resource == signers && a.group == certificatesGroup
 }
 
 // meets reports whether some request is given by both.
@@ -387,9 +381,9 @@ func dangers() []atom {
 	return out
 }
 
-// dangerous reports whether rules give a dangerous right, if only for one name.
-func dangerous(all map[atom]bool) bool {
-	_, is := firstGiven(all, dangers())
+// dangerous reports whether a binding gives a dangerous right, if only for one name.
+func dangerous(b *rbac.BindingInfo) bool {
+	_, is := firstGiven(atomsOf(b.Rules), possible(b, dangers()))
 	return is
 }
 

@@ -110,6 +110,9 @@ rights, which reach beyond that node:
 - to reach pods, services or nodes through the API server's proxy;
 - to create, change, bind, evict or delete pods, or to write their status;
 - to change workloads, also with a HorizontalPodAutoscaler, or to delete workloads that are made again;
+- to create or change DeploymentConfigs, MachineConfigs, KubeletConfigs and ContainerRuntimeConfigs of OpenShift, or HelmCharts and
+  HelmChartConfigs of k3s and RKE2;
+- to change PersistentVolumeClaims or their status;
 - to change or delete nodes, to write PersistentVolumes, or to change ServiceAccounts;
 - to read the logs of nodes ('nodes/log'), or of API servers (path '/logs/');
 - to offer or taint devices ('resourceslices', 'devicetaintrules');
@@ -120,7 +123,8 @@ rights, which reach beyond that node:
 - to change RBAC, admission webhooks and API services;
 - to request certificates and to have those of nodes approved ('certificatesigningrequests/nodeclient'), if an account has both rights.
 
-A right also counts if it is only for some names.
+A right also counts if it is only for some names. A RoleBinding gives nothing of what is in no namespace, such as PersistentVolumes or the
+impersonation of users.
 
 Everybody ('system:authenticated', 'system:unauthenticated' or 'system:anonymous') had none of these rights for a part of the window only.
 The check 'no-excess-rights' looks at the rights that everybody has at the end.
@@ -141,7 +145,9 @@ These rights do not count:
 - to write Services, Endpoints and EndpointSlices, by which traffic goes elsewhere;
 - to write the ConfigMaps of other namespaces;
 - to write CSINodes and CSIStorageCapacities. They can only say that volumes fit on fewer nodes, and agents of CSI drivers write them;
-- to create namespaces or CustomResourceDefinitions: there are no objects of them yet.
+- to create namespaces or CustomResourceDefinitions: there are no objects of them yet;
+- to write custom resources, besides those above. A controller of a custom resource may make pods or change machines by what it says, with
+  any rights: look at the operators of your cluster.
 
 ## What defeats it
 A DaemonSet or another pod has a service account with such rights. Some of these rights are less obvious:
@@ -159,6 +165,8 @@ A DaemonSet or another pod has a service account with such rights. Some of these
   whose pods use the driver.
 - An account that can change a StorageClass can change 'allowedTopologies', so that pods with new claims come to the stolen node. An account
   that can create one can make it the default. A DeviceClass chooses devices of nodes in the same way.
+- An account that can change a PersistentVolumeClaim, or its status, can write where the pod of a new claim has to run (annotation
+  'volume.kubernetes.io/selected-node').
 - An account that can change a namespace can give its new pods a node selector. This is so on OpenShift, and with the admission plugin
   PodNodeSelector.
 - An account that can change a CustomResourceDefinition can add a webhook for conversion, which sees and changes all objects of its kind.

@@ -34,7 +34,7 @@ func unshown(b *rbac.BindingInfo) string {
 	rights := slices.DeleteFunc(dangers(), func(a atom) bool { return !a.aside() })
 	given := atomsOf(b.Rules)
 	inForce(b, given)
-	if right, is := firstGiven(given, append(rights, atom{verb: "get", resource: "nodes/log"})); is {
+	if right, is := firstGiven(given, possible(b, append(rights, atom{verb: "get", resource: "nodes/log"}))); is {
 		return right.String()
 	}
 	least := ""

@@ -273,7 +273,9 @@ func askedOf(in *Input, w *window, systemNode []rbacv1.PolicyRule) func(*rbac.Bi
 			return out
 		}
 		given := atomsOf(b.Rules)
-		inForce(b, given)
+		if b.Binding.Kind != rbac.KindClusterRoleBinding { // a review may ask with a namespace about what is in none
+			maps.DeleteFunc(given, func(a atom, _ bool) bool { return a.url != "" || a.askedWithout() })
+		}
 		out = askedRights{map[atom]bool{}, map[atom]bool{}}
 		for a := range given {
 			if beyond(map[atom]bool{a: true}, node) {
@@ -382,15 +384,14 @@ func noExcessRights(in *Input) Result {
 		if !nodes && !all {
 			continue
 		}
-		given := atomsOf(b.Rules)
-		excess := maps.Clone(given)
+		excess := atomsOf(b.Rules)
 		maps.DeleteFunc(excess, func(a atom, _ bool) bool { return a.audience() })
 		item := Item{Object: NameOf(b.Binding), Value: b.Role.Name}
 		fate, why := fateOf(b, systemNode, in.Keep)
 		// Who gives everybody something in one namespace publishes that namespace, as kube-public is.
 		everywhere := b.Binding.Kind == rbac.KindClusterRoleBinding
 		switch {
-		case dangerous(given), all && PowersOf(b).Right != "", all && everywhere && in.ofAnother(b), why == WhyKeep && in.beyondKept(b):
+		case dangerous(b), all && PowersOf(b).Right != "", all && everywhere && in.ofAnother(b), why == WhyKeep && in.beyondKept(b):
 			item.Code = CodeDangerousRight
 			p.fail(item)
 		case nodes && (fate != Stays || why != WhyKeep && staysInExcess(b)) && beyond(excess, everybody):

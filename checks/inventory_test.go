@@ -202,11 +202,12 @@ func TestAtoms(t *testing.T) {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
-	if dangerous(atomsOf(systemNode)) {
+	if own := clusterBinding("x", "x", systemNode); dangerous(&own) {
 		t.Error("system:node counts as dangerous")
 	}
 	one := []rbacv1.PolicyRule{{Verbs: []string{"impersonate"}, APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{"jane"}}}
-	if !dangerous(atomsOf(one)) {
+	b := clusterBinding("x", "x", one)
+	if !dangerous(&b) {
 		t.Error("the right to impersonate one user is not dangerous")
 	}
 	if diff := cmp.Diff("goes", Goes.String()); diff != "" || Fate(77).String() != "unknown" {
@@ -261,10 +262,10 @@ func TestUsualAgentsHaveNoPowers(t *testing.T) {
 		"metrics-server": {{"get", "", "nodes/metrics nodes/stats"}, {"get list watch", "", "pods nodes"}},
 		"coredns":        {{"list watch", "", "endpoints services pods namespaces"}},
 		"a CSI driver":   {{"get list watch create patch", "storage.k8s.io", "csinodes"}, {"get list watch patch", "storage.k8s.io", "volumeattachments volumeattachments/status"}, {"get list watch", "storage.k8s.io", "csidrivers"}, {"get list watch", "", "persistentvolumes"}},
-		"a provisioner on each node": {
+		"a driver that publishes capacity": {
 			{"get list watch", "storage.k8s.io", "storageclasses csinodes volumeattachments volumeattributesclasses"}, {"get list watch", "", "persistentvolumes nodes persistentvolumeclaims"},
 			{"get list watch create update patch delete", "storage.k8s.io", "csistoragecapacities"}, {"get", "apps", "replicasets daemonsets"}, {"get", "", "pods"},
-			{"update patch", "", "persistentvolumeclaims persistentvolumeclaims/status"}, {"get list watch", "snapshot.storage.k8s.io", "volumesnapshots volumesnapshotcontents"},
+			{"get list watch", "snapshot.storage.k8s.io", "volumesnapshots volumesnapshotcontents"},
 		},
 		"a registrar of a CSI driver":   {{"get list watch create update patch", "", "events"}, {"get list watch create update patch delete", "storage.k8s.io", "csinodes"}},
 		"an agent that defines its own": {{"get list watch create", "apiextensions.k8s.io", "customresourcedefinitions"}, {"get list watch create delete", "", "namespaces"}},
@@ -334,10 +335,62 @@ func TestPowersOverOtherNodes(t *testing.T) {
 		{verb: "create", group: "resource.k8s.io", resource: "deviceclasses"}, {verb: "patch", group: "resource.k8s.io", resource: "deviceclasses"},
 		{verb: "update", group: "apiextensions.k8s.io", resource: "customresourcedefinitions"}, {verb: "patch", group: "apiextensions.k8s.io", resource: "customresourcedefinitions"},
 		{verb: "update", resource: "namespaces"}, {verb: "patch", resource: "namespaces"},
+		{verb: "update", resource: "persistentvolumeclaims"}, {verb: "patch", resource: "persistentvolumeclaims"}, {verb: "patch", resource: "persistentvolumeclaims/status"},
+		{verb: "create", group: "apps.openshift.io", resource: "deploymentconfigs"}, {verb: "patch", group: "apps.openshift.io", resource: "deploymentconfigs/scale"},
+		{verb: "create", group: "machineconfiguration.openshift.io", resource: "machineconfigs"}, {verb: "patch", group: "machineconfiguration.openshift.io", resource: "kubeletconfigs"},
+		{verb: "update", group: "machineconfiguration.openshift.io", resource: "containerruntimeconfigs"},
+		{verb: "create", group: "helm.cattle.io", resource: "helmcharts"}, {verb: "patch", group: "helm.cattle.io", resource: "helmchartconfigs"},
 	} {
 		b := clusterBinding("x", "x", []rbacv1.PolicyRule{{Verbs: []string{a.verb}, APIGroups: []string{a.group}, Resources: []string{a.resource}}})
 		if got := PowersOf(&b).Right; got != a.String() {
 			t.Errorf("%s is no power: %q", a, got)
+		}
+	}
+}
+
+// A RoleBinding gives nothing of what is in no namespace, in whatever words, and all else that a ClusterRoleBinding gives.
+func TestPowersInNamespace(t *testing.T) {
+	const inNone = "nodes persistentvolumes users groups clusterroles clusterrolebindings mutatingwebhookconfigurations validatingwebhookconfigurations mutatingadmissionpolicies " +
+		"mutatingadmissionpolicybindings apiservices devicetaintrules resourceslices runtimeclasses csidrivers storageclasses deviceclasses customresourcedefinitions volumeattachments " +
+		"certificatesigningrequests signers"
+	none := strings.Fields(inNone)
+	kinds := map[bool]int{}
+	for _, a := range powers() {
+		resource, _, _ := strings.Cut(a.resource, "/")
+		want := a.url == "" && !slices.Contains(none, resource)
+		kinds[want]++
+		for _, group := range []string{a.group, "*"} {
+			b := clusterBinding("x", "x", []rbacv1.PolicyRule{{Verbs: []string{a.verb}, APIGroups: []string{group}, Resources: []string{a.resource}}})
+			if a.url != "" {
+				b.Rules = []rbacv1.PolicyRule{{Verbs: []string{a.verb}, NonResourceURLs: []string{a.url}}}
+			}
+			if PowersOf(&b).Right == "" {
+				t.Errorf("%s of group %q is no power in the cluster", a, group)
+			}
+			b.Binding = rbac.BindingRef{Kind: rbac.KindRoleBinding, Namespace: "shop", Name: "x"}
+			if got := PowersOf(&b).Right; (got != "") != want {
+				t.Errorf("%s of group %q in a namespace: %q", a, group, got)
+			}
+		}
+	}
+	if kinds[true] < 50 || kinds[false] < 50 {
+		t.Errorf("%v", kinds)
+	}
+	for right, want := range map[[3]string]bool{
+		{"update", "", "namespaces"}:                                       false, // about which the API server asks with its own namespace
+		{"bind", "rbac.authorization.k8s.io", "clusterroles"}:              false, // in the namespace of the RoleBinding
+		{"*", "rbac.authorization.k8s.io", "clusterroles"}:                 false,
+		{"escalate", "rbac.authorization.k8s.io", "clusterroles"}:          true,
+		{"use", "policy", "podsecuritypolicies"}:                           false, // in the namespace of the pod
+		{verbAudience, "", "persistentvolumes"}:                            false,
+		{"impersonate:user-info", "authentication.k8s.io", "userextras/s"}: true,
+		{"impersonate", "", "serviceaccounts"}:                             false,
+		{"get", "example.com", "users"}:                                    false,
+		{"get", "", "*"}:                                                   false,
+		{"get", "", "componentstatuses"}:                                   true,
+	} {
+		if a := (atom{verb: right[0], group: right[1], resource: right[2]}); a.cluster() != want {
+			t.Errorf("%s is in no namespace: %t", a, !want)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func BeyondKept(b *rbac.BindingInfo) bool { return (&Input{}).beyondKept(b) }
 
 // beyondKept reports whether a binding gives what one that is kept may not give.
 func (in *Input) beyondKept(b *rbac.BindingInfo) bool {
-	return dangerous(atomsOf(b.Rules)) || PowersOf(b).Right != "" || in.ofAnother(b)
+	return dangerous(b) || PowersOf(b).Right != "" || in.ofAnother(b)
 }
 
 // isNode reports whether the name is that of a node, or may be.

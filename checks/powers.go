@@ -44,6 +44,10 @@ func powers() []atom {
 		for _, of := range []struct{ group, resource string }{
 			{"", "pods"}, {"", "pods/ephemeralcontainers"}, {"", "replicationcontrollers"}, {"", "nodes"}, {"", "nodes/status"}, {"", "persistentvolumes"},
 			{"apps", "deployments"}, {"apps", "daemonsets"}, {"apps", "replicasets"}, {"apps", "statefulsets"}, {"batch", "jobs"}, {"batch", "cronjobs"},
+			{"apps.openshift.io", "deploymentconfigs"},
+			// These run what they say on machines, or in pods with any rights, by the controllers of OpenShift and of k3s and RKE2.
+			{"machineconfiguration.openshift.io", "machineconfigs"}, {"machineconfiguration.openshift.io", "kubeletconfigs"},
+			{"machineconfiguration.openshift.io", "containerruntimeconfigs"}, {"helm.cattle.io", "helmcharts"}, {"helm.cattle.io", "helmchartconfigs"},
 			{access, "roles"}, {access, "rolebindings"}, {access, "clusterroles"}, {access, "clusterrolebindings"},
 			{"admissionregistration.k8s.io", "mutatingwebhookconfigurations"}, {"admissionregistration.k8s.io", "validatingwebhookconfigurations"},
 			{"admissionregistration.k8s.io", "mutatingadmissionpolicies"}, {"admissionregistration.k8s.io", "mutatingadmissionpolicybindings"},
@@ -62,9 +66,12 @@ func powers() []atom {
 	//
 	// An annotation of a namespace is the node selector of its new pods (plugin/pkg/admission/podnodeselector, and on OpenShift by default). The webhook by which
 	// a definition converts custom resources reads and changes all of them; a definition that is new has none that were there before.
+	// An annotation of a claim that is not bound yet (volume.kubernetes.io/selected-node) is where its pod has to run (pkg/scheduler/framework/plugins/volumebinding,
+	// FindPodVolumes), and its status can be written with the annotations (pkg/registry/core/persistentvolumeclaim).
 	for _, verb := range []string{"update", "patch"} {
 		for _, of := range []struct{ group, resource string }{
 			{"", "serviceaccounts"}, {"", "pods/status"}, {"", "namespaces"}, {"apiextensions.k8s.io", "customresourcedefinitions"}, {"", "replicationcontrollers/scale"}, {"apps", "deployments/scale"}, {"apps", "replicasets/scale"}, {"apps", "statefulsets/scale"},
+			{"", "persistentvolumeclaims"}, {"", "persistentvolumeclaims/status"}, {"apps.openshift.io", "deploymentconfigs/scale"},
 		} {
 			out = append(out, atom{verb: verb, group: of.group, resource: of.resource})
 		}
@@ -122,7 +129,7 @@ type Powers struct {
 func PowersOf(b *rbac.BindingInfo) (p Powers) {
 	given := atomsOf(b.Rules)
 	inForce(b, given)
-	if right, is := firstGiven(given, powers()); is {
+	if right, is := firstGiven(given, possible(b, powers())); is {
 		p.Right = right.String()
 	} else {
 		p.Right = configMapPower(b, given)
