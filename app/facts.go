@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+
 	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/codes"
@@ -64,11 +66,29 @@ func forNodes(s *rbac.Store, kept []rbac.BindingRef, t time.Time) []report.NodeB
 		if (is == checks.Goes || b.ForNodes()) && b.RoleExists {
 			out = append(out, report.NodeBinding{
 				Binding: report.Binding{Kind: b.Binding.Kind, Namespace: b.Binding.Namespace, Name: b.Binding.Name}, Role: b.Role.Name, Fate: is.String(),
-				UID: b.UID, ResourceVersion: b.ResourceVersion,
+				UID: b.UID, ResourceVersion: b.ResourceVersion, NodeSubjects: removable(&b, systemNode, kept),
 			})
 		}
 	}
 	return out
+}
+
+// removable are the subjects of a binding that are nodes, if it has others, too, and goes only for the nodes: one of system:node, or of a copy, goes for all.
+func removable(b *rbac.BindingInfo, systemNode []rbacv1.PolicyRule, kept []rbac.BindingRef) (out []report.NodeSubject) {
+	for i, s := range b.Subjects {
+		if checks.OfNodes(s) {
+			out = append(out, report.NodeSubject{Place: i, Kind: s.Kind, Name: s.Name})
+		}
+	}
+	if len(out) == 0 || len(out) == len(b.Subjects) {
+		return nil
+	}
+	for _, x := range checks.Inventory([]rbac.BindingInfo{*b}, systemNode, kept) {
+		if x.Fate == checks.Goes && x.Why != checks.WhyRole && x.Why != checks.WhyCopy {
+			return out
+		}
+	}
+	return nil
 }
 
 // end is when the log that is judged ends.

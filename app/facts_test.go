@@ -157,3 +157,38 @@ func TestBindingsThatGo(t *testing.T) {
 		t.Errorf("%q are for nodes and stay, want %q", stays, want)
 	}
 }
+
+// The plan removes only the nodes from a binding that goes for them, and others keep what it gives; one of system:node goes for all.
+func TestNodeSubjects(t *testing.T) {
+	account, nodes := rbacv1.Subject{Kind: "ServiceAccount", Namespace: "kube-system", Name: "agent"}, rbacv1.Subject{Kind: "Group", Name: "system:nodes"}
+	one, joins := rbacv1.Subject{Kind: "User", Name: "system:node:a"}, rbacv1.Subject{Kind: "Group", Name: "system:bootstrappers"}
+	for _, c := range []struct {
+		name, role string
+		subjects   []rbacv1.Subject
+		want       []report.NodeSubject
+	}{
+		{"mixed", "proxier", []rbacv1.Subject{account, nodes}, []report.NodeSubject{{Place: 1, Kind: "Group", Name: "system:nodes"}}},
+		{"many", "proxier", []rbacv1.Subject{one, account, joins}, []report.NodeSubject{{Place: 0, Kind: "User", Name: "system:node:a"}, {Place: 2, Kind: "Group", Name: "system:bootstrappers"}}},
+		{"nodes only", "proxier", []rbacv1.Subject{nodes, one}, nil},
+		{"kept", "proxier", []rbacv1.Subject{account, nodes}, nil},
+		{"the role itself", "system:node", []rbacv1.Subject{account, nodes}, nil},
+		{"a copy", "copy", []rbacv1.Subject{account, nodes}, nil},
+	} {
+		s := rbac.NewStore()
+		for _, name := range []string{"proxier", "system:node", "copy"} {
+			verb := "get"
+			if name == "proxier" {
+				verb = "list"
+			}
+			s.SetClusterRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{"nodes"}}}}, time.Unix(1, 0))
+		}
+		s.SetClusterRoleBinding(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: c.name}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: c.role}, Subjects: c.subjects}, time.Unix(1, 0))
+		all := forNodes(s, []rbac.BindingRef{{Kind: "ClusterRoleBinding", Name: "kept"}}, time.Unix(2, 0))
+		if len(all) != 1 {
+			t.Fatalf("%s: %+v", c.name, all)
+		}
+		if diff := cmp.Diff(c.want, all[0].NodeSubjects); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}

@@ -101,6 +101,15 @@ type NodeBinding struct {
 	// UID and ResourceVersion are those of the object that was looked at, empty where they are not known.
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// NodeSubjects are those of its subjects that are nodes, in order, if only these are to be removed from it; none if all of it is deleted.
+	NodeSubjects []NodeSubject `json:"nodeSubjects,omitempty"`
+}
+
+// NodeSubject is a subject of a binding by its place, from 0.
+type NodeSubject struct {
+	Place int    `json:"place"`
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
 }
 
 // Since is from when on the log has requests, the first of which is of that time: a watch that ended in the log may have begun before the log.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -114,9 +115,12 @@ func (s *steps) deletion(going []Binding, known []NodeBinding, with string) {
 	s.add(codes.WatchDenials, nil, append([]string{"nodetrail report --window 1h", "nodetrail report --window 24h"}, restore...)...)
 }
 
-// deletionOf is the command that deletes a binding, and whether it does so only while the object is the one that was looked at.
+// deletionOf is the command that deletes a binding, or only the subjects that are nodes, and whether it deletes only the object that was looked at.
 func deletionOf(b Binding, known []NodeBinding) (command string, precondition bool) {
 	i := slices.IndexFunc(known, func(k NodeBinding) bool { return k.Binding == b })
+	if i >= 0 && len(known[i].NodeSubjects) > 0 {
+		return removalOf(b, known[i].NodeSubjects), false
+	}
 	if i < 0 || !plainWord(known[i].UID) || !plainWord(known[i].ResourceVersion) {
 		return "kubectl delete " + kubectlName(b), false
 	}
@@ -127,6 +131,19 @@ func deletionOf(b Binding, known []NodeBinding) (command string, precondition bo
 	path += strings.ToLower(b.Kind) + "s/" + url.PathEscape(b.Name)
 	options := `{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"` + known[i].UID + `","resourceVersion":"` + known[i].ResourceVersion + `"}}`
 	return "echo " + shellWord(options) + " | kubectl delete --raw " + shellWord(path) + " -f -", true
+}
+
+// removalOf is the command that removes subjects from a binding, each only if it is still in its place.
+func removalOf(b Binding, subjects []NodeSubject) string {
+	var ops []string
+	for _, s := range slices.Backward(subjects) { // the places of those before stay as they are
+		for _, of := range [...][2]string{{"kind", s.Kind}, {"name", s.Name}} {
+			value, _ := json.Marshal(of[1]) // of a string
+			ops = append(ops, fmt.Sprintf(`{"op":"test","path":"/subjects/%d/%s","value":%s}`, s.Place, of[0], value))
+		}
+		ops = append(ops, fmt.Sprintf(`{"op":"remove","path":"/subjects/%d"}`, s.Place))
+	}
+	return "kubectl patch " + kubectlName(b) + " --type=json -p " + shellWord("["+strings.Join(ops, ",")+"]")
 }
 
 // closeHoles says how each kind of gap is closed.

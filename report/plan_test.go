@@ -108,6 +108,21 @@ func TestPlanKeepsACopyOfAll(t *testing.T) {
 	}
 }
 
+// Of a binding with other subjects only the nodes are removed, from the last to the first, and each only if it is still in its place.
+func TestPlanRemovesOnlyNodes(t *testing.T) {
+	mixed := Binding{"RoleBinding", "shop", "it's"}
+	known := []NodeBinding{{Binding: mixed, Role: "view", Fate: "goes", UID: "u-1", ResourceVersion: "7", NodeSubjects: []NodeSubject{
+		{Place: 0, Kind: "Group", Name: "system:nodes"}, {Place: 2, Kind: "User", Name: `system:node:"b'`},
+	}}}
+	got, precondition := deletionOf(mixed, known)
+	const want = `kubectl patch rolebinding 'it'\''s' -n shop --type=json -p '[` +
+		`{"op":"test","path":"/subjects/2/kind","value":"User"},{"op":"test","path":"/subjects/2/name","value":"system:node:\"b'\''"},{"op":"remove","path":"/subjects/2"},` +
+		`{"op":"test","path":"/subjects/0/kind","value":"Group"},{"op":"test","path":"/subjects/0/name","value":"system:nodes"},{"op":"remove","path":"/subjects/0"}]'`
+	if got != want || precondition {
+		t.Errorf("%t:\n%s\nwant\n%s", precondition, got, want)
+	}
+}
+
 // The commands of a binding's page delete it as the plan does: only while it is the object that was looked at, where that is known.
 func TestBindingCommands(t *testing.T) {
 	known := []NodeBinding{
