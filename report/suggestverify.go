@@ -19,7 +19,8 @@ import (
 
 // Verification is the proof of a suggestion: every request of the window once more, with the suggestion in force and what is to go gone.
 type Verification struct {
-	// Requests is how many requests were looked at, those of nodes and those that what goes let through; Moved how many of them were made as a suggested service account instead.
+	// Requests is how many requests were looked at, those of nodes and those that what goes let through. Moved is how many of them were made as a suggested
+	// service account instead.
 	Requests int64 `json:"requests"`
 	Moved    int64 `json:"moved"`
 	// Broken is how many break, Examples some of them.
