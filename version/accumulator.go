@@ -32,6 +32,9 @@ const (
 	masks    = 64  // sets of hypotheses that a request contradicts
 	examples = 5   // requests that are kept by name
 	hours    = 24 * 32
+	// Bytes of what an hour keeps by name.
+	shapeBytes = 512
+	idBytes    = 128
 )
 
 // set is a set of hypotheses.
@@ -51,6 +54,7 @@ type Accumulator struct {
 	prior  int // in force before anything was observed
 	hours  map[int64]*hour
 	last   *hour
+	print  string // see fingerprint; "" until that is known
 	// changes counts what may put another hypothesis in force.
 	changes int
 	force   struct {
@@ -62,6 +66,8 @@ type Accumulator struct {
 
 type hour struct {
 	start          int64 // in hours
+	fresh          uint8 // what does not have the latest of it yet: unsaved, unconcluded
+	reported       int   // the minor that the API server had reported when the hour was looked at last, 0 for none
 	prior          int   // what was in force when the hour began
 	guessed        bool  // the prior is from a first look at the same requests
 	requests, open int64
@@ -71,6 +77,7 @@ type hour struct {
 	agents         map[Agent]*sighting
 	started        bool            // an API server
 	doubts         map[int]*doubts // by the hypothesis that the requests fit
+	concluded      Conclusion      // unless it is fresh; without what other hours say of it
 }
 
 // doubts are requests that fit another hypothesis than what was in force.
@@ -109,7 +116,10 @@ func NewAccumulator(hypotheses []nodeauthz.Features) *Accumulator {
 // Given has these features in force whatever the log says, which is held against them. Where they are the nearest to a minor that nodeauthz does not
 // know, beyond is that minor, else 0.
 func (a *Accumulator) Given(f nodeauthz.Features, beyond int) {
-	a.given, a.beyond = -1, beyond
+	a.given, a.beyond, a.print = -1, beyond, ""
+	for _, h := range a.hours {
+		h.fresh = changed
+	}
 	for i := range a.list {
 		if a.list[i] == f {
 			a.given = i
@@ -127,7 +137,7 @@ func (a *Accumulator) Given(f nodeauthz.Features, beyond int) {
 
 // Asked says what the API server reported when asked: it counts as its user agent would, where no request shows that.
 func (a *Accumulator) Asked(minor int) {
-	a.asked = minor
+	a.asked, a.last = minor, nil
 	a.changes++
 }
 
@@ -147,7 +157,7 @@ func (a *Accumulator) Again() {
 		a.prior = a.choose(latest, nil).Members[0]
 	}
 	for _, h := range a.hours {
-		h.prior, h.guessed, h.requests, h.open, h.held = a.prior, true, 0, 0, 0
+		h.prior, h.guessed, h.requests, h.open, h.held, h.fresh = a.prior, true, 0, 0, 0, changed
 		clear(h.doubts)
 		clear(h.sample)
 		clear(h.masks)
@@ -176,8 +186,13 @@ func (a *Accumulator) hour(t time.Time) *hour {
 		if len(a.hours) >= hours || t.Unix() < 0 {
 			return nil
 		}
-		h = &hour{start: k, prior: a.priorOf(k), sample: map[outcome]*asked{}, masks: map[against]*contradiction{}, agents: map[Agent]*sighting{}}
+		h = &hour{start: k, prior: a.priorOf(k), reported: a.asked, sample: map[outcome]*asked{}, masks: map[against]*contradiction{}, agents: map[Agent]*sighting{}}
+		h.fresh = changed
 		a.hours[k] = h
+	}
+	if a.asked != 0 && h.reported != a.asked { // it was asked anew after a restart
+		h.reported, h.fresh = a.asked, changed
+		a.changes++
 	}
 	a.last = h
 	return h
@@ -226,6 +241,7 @@ func (a *Accumulator) Agent(t time.Time, userAgent, user string) {
 		h.agents[agent] = s
 	}
 	s.requests++
+	h.fresh = changed
 	if bit := uint64(1) << (minuteOf(t.Unix()) % 60); s.minutes&bit == 0 {
 		s.minutes |= bit
 		a.changes++
@@ -235,7 +251,7 @@ func (a *Accumulator) Agent(t time.Time, userAgent, user string) {
 // Started takes in that an API server started. Gates and versions do not change otherwise.
 func (a *Accumulator) Started(t time.Time) {
 	if h := a.hour(t); h != nil {
-		h.started = true
+		h.started, h.fresh = true, changed
 	}
 }
 
@@ -246,6 +262,7 @@ func (a *Accumulator) Observe(r *Request, answer func(hypothesis int) nodeauthz.
 	if h == nil {
 		return
 	}
+	h.fresh = changed
 	if r.Implied != nodeauthz.Allow && r.Implied != nodeauthz.Deny {
 		h.open++
 		return
@@ -281,15 +298,12 @@ func (a *Accumulator) Observe(r *Request, answer func(hypothesis int) nodeauthz.
 		}
 		c = &contradiction{}
 		h.masks[k] = c
-		a.changes++
 	}
+	a.changes++
 	c.requests++
-	if bit := uint64(1) << (minuteOf(r.Time.Unix()) % 60); c.minutes&bit == 0 {
-		c.minutes |= bit
-		a.changes++
-	}
+	c.minutes |= 1 << (minuteOf(r.Time.Unix()) % 60)
 	if len(c.first) < examples {
-		c.first = append(c.first, strings.Clone(r.AuditID))
+		c.first = append(c.first, keptID(r.AuditID))
 	}
 }
 
@@ -316,12 +330,16 @@ func (a *Accumulator) Confirm(e *Expected) bool {
 		return false
 	}
 	e.hour.requests++
+	e.hour.fresh = changed
 	return true
 }
 
 // asked returns under what the request counts, and how many of those were asked of all hypotheses; nil for none.
 func (h *hour) asked(r *Request) (outcome, *asked) {
 	o := outcome{r.Shape, r.Implied, r.Forbidden}
+	if o.shape.tooLong() {
+		o.shape = Shape{}
+	}
 	n := h.sample[o]
 	if n == nil && len(h.sample) >= shapes { // what is asked for in ever new ways counts together
 		o.shape = Shape{}

@@ -11,6 +11,8 @@ const (
 	apiserver         = "kube-apiserver"
 	controllerManager = "kube-controller-manager"
 	scheduler         = "kube-scheduler"
+
+	maxMinor = 999
 )
 
 // Agent is what a user agent of the control plane says.
@@ -42,13 +44,16 @@ func agentOf(userAgent, user string) (Agent, int, bool) {
 		return Agent{}, 0, false
 	}
 	version, _, _ := strings.Cut(rest, " ")
+	if len(version) > idBytes {
+		return Agent{}, 0, false
+	}
 	minor, ok := strings.CutPrefix(version, "v1.")
 	if !ok {
 		return Agent{}, 0, false
 	}
 	minor, _, _ = strings.Cut(minor, ".")
 	n, err := strconv.Atoi(minor)
-	if err != nil || n <= 0 || n > 999 {
+	if err != nil || n <= 0 || n > maxMinor {
 		return Agent{}, 0, false
 	}
 	return Agent{Program: program, Version: version}, n, true

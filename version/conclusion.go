@@ -63,7 +63,12 @@ type Conclusion struct {
 func (a *Accumulator) Conclusions() []Conclusion {
 	var out []Conclusion
 	for _, k := range slices.Sorted(maps.Keys(a.hours)) {
-		out = append(out, a.conclude(a.hours[k]))
+		h := a.hours[k]
+		if h.fresh&unconcluded != 0 {
+			h.concluded = a.conclude(h)
+			h.fresh &^= unconcluded
+		}
+		out = append(out, h.concluded)
 	}
 	a.lives(out)
 	return out
@@ -123,7 +128,7 @@ func (a *Accumulator) conclude(h *hour) Conclusion {
 			c.Doubted = append(c.Doubted, of.ids[:min(len(of.ids), examples-len(c.Doubted))]...)
 		}
 	}
-	c.Servers = a.servers(h.start, nil)
+	c.Servers = a.servers(h, nil)
 	switch {
 	case force.Beyond && a.given >= 0:
 		c.Beyond = a.beyond
@@ -147,7 +152,7 @@ func (a *Accumulator) conclude(h *hour) Conclusion {
 		c.Basis = Decisions
 	case ok:
 		c.Basis = UserAgent
-	case a.asked == c.Features.Minor, a.asked != 0 && a.asked == c.Beyond:
+	case h.reported == c.Features.Minor, h.reported != 0 && h.reported == c.Beyond:
 		c.Basis = Asked
 	case h.held == 0:
 		c.Basis = Nothing
@@ -157,6 +162,7 @@ func (a *Accumulator) conclude(h *hour) Conclusion {
 	if agent, ok := h.agentOf(members, a.list, c.Beyond); ok {
 		c.Agent, c.AgentRequests = agent, h.agents[agent].requests
 	}
+	c.Examples, c.Doubted, c.Fits = slices.Clip(c.Examples), slices.Clip(c.Doubted), slices.Clip(c.Fits) // it is handed out more than once
 	return c
 }
 

@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nodetrail/nodetrail/internal/floor"
@@ -57,7 +56,7 @@ func (a *Accumulator) Doubts(r *Request, answer func(hypothesis int) nodeauthz.A
 		return 0, false
 	}
 	minute := minuteOf(r.Time.Unix())
-	minors := a.servers(h.start, &minute)
+	minors := a.servers(h, &minute)
 	fits, _ := a.fits(h, ^uint64(0), 0)
 	for _, i := range fits {
 		if len(minors) > 0 && !slices.Contains(minors, a.list[i].Minor) {
@@ -73,8 +72,9 @@ func (a *Accumulator) Doubts(r *Request, answer func(hypothesis int) nodeauthz.A
 				h.doubts[i] = of
 			}
 			if of.requests++; len(of.ids) < examples {
-				of.ids = append(of.ids, strings.Clone(r.AuditID))
+				of.ids = append(of.ids, keptID(r.AuditID))
 			}
+			h.fresh = changed
 			return i, true
 		}
 	}
@@ -133,8 +133,8 @@ func (a *Accumulator) choose(h *hour, minute *int64) Force {
 		}
 		return f
 	}
-	minors, during, alone := a.servers(h.start, minute), ^uint64(0), 0
-	if minute != nil && len(a.servers(h.start, nil)) > 1 { // what an API server said that was replaced counts against none that came later
+	minors, during, alone := a.servers(h, minute), ^uint64(0), 0
+	if minute != nil && len(a.servers(h, nil)) > 1 { // what an API server said that was replaced counts against none that came later
 		during = 7 << (*minute % 60) >> nearby
 		if len(minors) == 1 && minors[0] >= nodeauthz.OldestMinor && minors[0] <= nodeauthz.NewestMinor {
 			alone = minors[0]
@@ -253,10 +253,10 @@ const nearby = 1
 
 // servers are the minors of the API servers that were seen about a minute of the hour, or in all of it, in order: by their own user agents, else by
 // those seen last before, else by what one answered when it was asked.
-func (a *Accumulator) servers(start int64, minute *int64) []int {
-	seen := a.about(start, minute)
-	if len(seen) == 0 && a.asked != 0 {
-		seen[a.asked] = ""
+func (a *Accumulator) servers(h *hour, minute *int64) []int {
+	seen := a.about(h.start, minute)
+	if len(seen) == 0 && h.reported != 0 {
+		seen[h.reported] = ""
 	}
 	return slices.Sorted(maps.Keys(seen))
 }
