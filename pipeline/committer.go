@@ -163,6 +163,9 @@ func (k *committer) takeOut(name string, why error) {
 	if k.parts.takeOut(k.under, k.under.parts[at], why) {
 		return
 	}
+	if k.opt.Forgone != nil {
+		k.opt.Forgone(k.under.c.Memory)
+	}
 	k.under.c.Memory, k.under.c.Facts = nil, nil
 	if len(k.under.c.Evidence) == 0 {
 		k.under = nil

@@ -31,6 +31,8 @@ type EngineOptions struct {
 	// Remember returns what is to be stored with the next commit, and so with the requests that were judged since it was called last; called from the
 	// loop. last says that the engine stops. Nil for nothing.
 	Remember func(now time.Time, last bool) []tally.Remembered
+	// Forgone is given what Remember returned where it will not be stored: nothing is that was judged with it. Called from the loop; nil for nothing.
+	Forgone func(all []tally.Remembered)
 	// Ledger is shown every event; what that changes is stored with the commit that acknowledges the event, or an earlier one. The engine forgets in it
 	// what is stored and some hours old. Only the engine may use it. Nil for none.
 	Ledger *evidence.Ledger

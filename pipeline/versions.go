@@ -202,6 +202,24 @@ func (v *Versions) again() {
 	v.settled = true
 }
 
+// Changed returns the hours of the log that changed since it was called last, to be stored. What programs of the control plane claim is taken in as events come
+// in, and may be counted once more when their batch comes again; what requests show is not, as long as the engine knows them again.
+func (v *Versions) Changed() []version.Saved { return v.told.Changed() }
+
+// Unsaved has Changed return an hour again, which could not be stored.
+func (v *Versions) Unsaved(hour int64) { v.told.Unsaved(hour) }
+
+// RestoreHour puts an hour back that Changed returned; it is false where that cannot be, see [version.Accumulator.Restore]. What requests showed is there
+// then, and none of them comes again: nothing waits to be seen before the first judgement.
+func (v *Versions) RestoreHour(hour int64, value []byte) bool {
+	is := v.told.Restore(hour, value)
+	v.settled = v.settled || is && v.told.Observed()
+	return is
+}
+
+// Forget forgets the hours before a time, and returns what they told.
+func (v *Versions) Forget(before time.Time) []version.Conclusion { return v.told.Forget(before) }
+
 // savedVersions is what is stored of what the log showed.
 type savedVersions struct {
 	Minor, Emulated int
