@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,7 +16,6 @@ import (
 	"github.com/nodetrail/nodetrail/pipeline/file"
 	"github.com/nodetrail/nodetrail/rbac"
 	"github.com/nodetrail/nodetrail/report"
-	"github.com/nodetrail/nodetrail/store"
 )
 
 // knowledge is what facts are made of: everything that is known in addition to the counts, at a moment.
@@ -147,30 +145,24 @@ type storedFacts struct {
 	Nodes         []string             `json:"nodes"`
 	Bindings      []report.NodeBinding `json:"bindings"`
 	Audiences     *report.Audiences    `json:"tokenAudiences,omitempty"`
+	Book          *versionFacts        `json:"versionBook,omitempty"`
 }
 
-// toStore are facts as they are stored.
-func toStore(f *report.Facts, at time.Time, version string) ([]byte, error) {
+// toStore are facts as they are stored, with what the book of versions has that is not in its hours.
+func toStore(f *report.Facts, at time.Time, version string, book *versionFacts) ([]byte, error) {
 	return json.Marshal(&storedFacts{
 		At: at.UTC(), Cluster: f.Cluster, Version: version, State: f.State, Authorization: f.Authorization, Overruled: f.Authorization.Overruled, HasState: f.HasState,
 		Gaps: f.Gaps, Disabled: f.Disabled, Nodes: f.Nodes, Bindings: f.Bindings, Audiences: f.Audiences,
+		Book: book,
 	})
 }
 
-// storedVersions are those that whoever ran before found.
-func storedVersions(ctx context.Context, s *store.Store) ([]codes.Version, error) {
-	all, err := s.Facts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	f, err := fromStore(all)
-	return f.Authorization.Versions, err
-}
-
-// fromStore puts together what the instances that share a store know: of what all should know alike the latest, and every warning.
+// fromStore puts together what the instances that share a store know: of what all should know alike the latest, every warning, and what each of them found of
+// versions and of the order of authorizers in its part of the log.
 func fromStore(all map[string]json.RawMessage) (report.Facts, error) {
 	var out report.Facts
-	var latest time.Time
+	var latest storedFacts
+	var stored []storedFacts
 	for _, instance := range slices.Sorted(maps.Keys(all)) {
 		raw := all[instance]
 		var f storedFacts
@@ -182,16 +174,32 @@ func fromStore(all map[string]json.RawMessage) (report.Facts, error) {
 				out.Gaps = append(out.Gaps, *g)
 			}
 		}
-		if f.At.After(latest) {
-			latest = f.At
-			out.Cluster, out.State, out.Authorization, out.HasState = f.Cluster, f.State, f.Authorization, f.HasState
-			out.Authorization.Overruled = f.Overruled
-			out.Nodes, out.Bindings, out.Audiences, out.Disabled = f.Nodes, f.Bindings, f.Audiences, f.Disabled
-			if slices.ContainsFunc(f.Bindings, func(b report.NodeBinding) bool { return b.Fate == "" }) { // stored before 2026-11-30
-				out.Bindings = nil
-			}
+		if f.At.After(latest.At) {
+			latest = f
 		}
+		stored = append(stored, f)
+	}
+	out.Cluster, out.State, out.Authorization, out.HasState = latest.Cluster, latest.State, latest.Authorization, latest.HasState
+	out.Nodes, out.Bindings, out.Audiences, out.Disabled = latest.Nodes, latest.Bindings, latest.Audiences, latest.Disabled
+	if slices.ContainsFunc(latest.Bindings, func(b report.NodeBinding) bool { return b.Fate == "" }) { // stored before 2026-11-30
+		out.Bindings = nil
 	}
 	out.State.Warnings = nil
+	if latest.Book != nil && latest.Book.Alone { // it has what those before it found
+		stored = []storedFacts{latest}
+	}
+	slices.SortStableFunc(stored, func(a, b storedFacts) int { return a.At.Compare(b.At) })
+	var versions []codes.Version
+	for i := range stored {
+		versions = append(versions, stored[i].Authorization.Versions...)
+		if a := &stored[i].Authorization; stored[i].Overruled { // the mode that another one found may be another
+			out.Authorization.Overruled, out.Authorization.Mode, out.Authorization.Inferred = true, a.Mode, a.Inferred
+		}
+	}
+	var oldest time.Time
+	if latest.Book != nil {
+		oldest = latest.Book.Oldest
+	}
+	out.Authorization.Versions = since(versions, nil, oldest)
 	return out, nil
 }

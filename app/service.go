@@ -14,7 +14,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/internal/ops"
 	"github.com/nodetrail/nodetrail/pipeline/source"
@@ -47,7 +46,6 @@ type service struct {
 	coverage *coverageWatch
 	ops      *ops.Server
 	pages    servedPages
-	versions []codes.Version // that were found before it was started
 
 	stopping atomic.Bool
 }
@@ -65,9 +63,6 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	if err := sameCluster(ctx, s.store, c); err != nil {
-		return err
-	}
-	if s.versions, err = storedVersions(ctx, s.store); err != nil {
 		return err
 	}
 	if s.state, err = openStateFeed(c, s.log); err != nil {
@@ -190,9 +185,10 @@ func (s *service) facts(j *court) []byte {
 		cluster: c.Cluster, setup: j.setup, disabled: c.Rules.Disable, hasState: s.state.given, doubts: s.state.doubts(),
 	}
 	k.from, k.to = s.ledger.window()
+	j.versions.forget(k.to, max(c.Readiness.MinWindow.D(), 7*24*time.Hour)+24*time.Hour)
 	f := k.facts()
-	f.Authorization.Versions = since(s.versions, f.Authorization.Versions, k.to.Add(-max(c.Readiness.MinWindow.D(), 7*24*time.Hour)-24*time.Hour))
-	b, err := toStore(&f, time.Now(), s.o.Version)
+	f.Authorization.Versions = j.versions.told(f.Authorization.Versions)
+	b, err := toStore(&f, time.Now(), s.o.Version, &j.versions.versionFacts)
 	if err != nil {
 		s.log.Warn().Err(err).Msg("cannot store the facts of the report")
 		return nil

@@ -31,6 +31,7 @@ type court struct {
 	setup     *judging.Setup
 	detectors *rules.Detectors
 	bound     *boundBook
+	versions  *versionBook
 }
 
 // courtParts are what a court works with.
@@ -91,13 +92,20 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 	if err != nil {
 		return nil, err
 	}
+	out.versions, err = openVersionBook(ctx, p.store, out.setup, versionFacts{
+		Settings: fmt.Sprint(c.Authorization.KubernetesVersion, c.Authorization.FeatureGates), Alone: c.Store.Postgres == nil,
+	}, p.instance, time.Now())
+	if err != nil {
+		return nil, err
+	}
 	opt := pipeline.EngineOptions{
 		Judge: out.setup.Judge, Detectors: out.detectors, Store: p.store, Stored: p.stored, Line: p.sinks.line, Ledger: evidence.New(),
 		Facts: func() []byte { return p.facts(out) }, Instance: p.instance, Judged: w.judged, Begins: &begins.at,
 		Remember: func(now time.Time, last bool) []tally.Remembered {
-			return slices.Concat(w.remember(now, last), begins.changes(), learned.changes(now), p.passes(now))
+			return slices.Concat(w.remember(now, last), begins.changes(), learned.changes(now), p.passes(now), out.versions.changes())
 		},
-		Skew: c.Skew.D(), Settle: c.State.Settle.D(), WaitAtMost: c.State.WaitAtMost.D(), OpenFor: c.Pipeline.OpenFor.D(),
+		Forgone: out.versions.forgone,
+		Skew:    c.Skew.D(), Settle: c.State.Settle.D(), WaitAtMost: c.State.WaitAtMost.D(), OpenFor: c.Pipeline.OpenFor.D(),
 		CommitEvery: c.Pipeline.CommitEvery.D(), MaxBytes: int64(c.Pipeline.MaxBytes), MaxRequests: c.Pipeline.MaxRequests, Log: p.log,
 	}
 	if c.State.FromAudit {

@@ -21,18 +21,22 @@ import (
 const mostFits = 12
 
 // foundVersions are the versions by which requests were judged, by stretches of hours; nil where nothing was held against any.
-func foundVersions(s *judging.Setup) (out []codes.Version) {
+func foundVersions(s *judging.Setup) []codes.Version {
 	if s.Judge.Versions == nil {
 		return nil
 	}
-	all := s.Judge.Versions.Conclusions()
+	return versionsOf(s, s.Judge.Versions.Conclusions())
+}
+
+// versionsOf are those of hours that follow each other.
+func versionsOf(s *judging.Setup, all []version.Conclusion) (out []codes.Version) {
 	for i := range all {
 		v := foundVersion(&all[i])
 		v.AnyAudience = slices.ContainsFunc(append(slices.Clone(all[i].Also), all[i].Features), s.AnyAudience)
 		if last := len(out) - 1; last >= 0 && sameVersion(&out[last], &v) {
 			o := &out[last]
 			o.To, o.Said, o.Requests, o.Open, o.Against, o.Doubts = v.To, o.Said+v.Said, o.Requests+v.Requests, o.Open+v.Open, o.Against+v.Against, o.Doubts+v.Doubts
-			o.Examples = append(o.Examples, v.Examples...)
+			o.Examples = append(slices.Clip(o.Examples), v.Examples...)
 			o.Examples = o.Examples[:min(len(o.Examples), 5)]
 			continue
 		}
@@ -41,35 +45,10 @@ func foundVersions(s *judging.Setup) (out []codes.Version) {
 	return out
 }
 
-// since are the versions of before, from after the oldest instant, and those that were found since: run forgets the requests by which it found them when it ends. Of the hour in which it was started
-// both count.
-func since(was, found []codes.Version, oldest time.Time) (out []codes.Version) {
-	for _, v := range was {
-		if v.To.After(oldest) {
-			out = append(out, v)
-		}
-	}
-	for _, v := range found {
-		last := len(out) - 1
-		if last >= 0 && v.Basis == string(version.Nothing) && v.Requests+v.Open == 0 && v.From.Before(out[last].To) {
-			if v.From = out[last].To; !v.From.Before(v.To) { // no request was judged in it since
-				continue
-			}
-		}
-		if last < 0 || v.Moved || v.Doubts > 0 || v.Against > 0 || !v.From.Before(out[last].To) {
-			out = append(out, v)
-			continue
-		}
-		// They overlap: the hour in which run was started.
-		w := out[last]
-		if w.To = v.From; sameVersion(&w, &v) {
-			o := &out[last]
-			o.To, o.Said, o.Requests, o.Open = later(o.To, v.To), o.Said+v.Said, o.Requests+v.Requests, o.Open+v.Open
-			continue
-		}
-		out = append(out, v)
-	}
-	return out
+// since are the versions of before, from after the oldest instant, and those that were found since. Of hours that are among both, both count.
+func since(was, found []codes.Version, oldest time.Time) []codes.Version {
+	kept := slices.DeleteFunc(slices.Clone(was), func(v codes.Version) bool { return !v.To.After(oldest) })
+	return united(append(kept, found...))
 }
 
 func foundVersion(c *version.Conclusion) codes.Version {
