@@ -68,7 +68,7 @@ func openVersionBook(ctx context.Context, s *store.Store, setup *judging.Setup, 
 	if b.Before = versions; was == nil || was.Settings != b.Settings || was.Alone != b.Alone {
 		return b, nil
 	}
-	b.Name, b.From, b.Before = was.Name, was.From, was.Before
+	b.Name, b.From, b.Oldest, b.Before = was.Name, was.From, was.Oldest, was.Before
 	rows, err := s.RememberedOf(ctx, rememberedHours)
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (b *versionBook) forget(to time.Time, span time.Duration) {
 	b.Oldest = to.Add(-span).UTC()
 	keep := evidence.HourOf(later(b.Oldest, to.Add(-hoursKept))).Start()
 	said := versionsOf(b.setup, b.setup.Judge.Versions.Forget(keep))
-	b.Before = since(b.Before, said, b.Oldest)
+	b.Before = since(append(b.Before, said...), nil, b.Oldest)
 	if len(said) > 0 {
 		b.From = later(b.From, keep).UTC()
 	}

@@ -17,9 +17,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rs/zerolog"
 
+	"github.com/nodetrail/nodetrail/app/judging"
 	"github.com/nodetrail/nodetrail/checks"
+	"github.com/nodetrail/nodetrail/cluster"
 	"github.com/nodetrail/nodetrail/codes"
 	"github.com/nodetrail/nodetrail/evidence"
+	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/nodeauthz"
+	"github.com/nodetrail/nodetrail/pipeline"
 	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/store"
 	"github.com/nodetrail/nodetrail/tally"
@@ -331,4 +336,102 @@ func TestDamagedVersionBook(t *testing.T) {
 			t.Errorf("after its hours were damaged %+v, before %+v", got, want)
 		}
 	}
+}
+
+// hoursOf are hours of requests as they are saved: the i-th of n is i hours after the first.
+func hoursOf(t *testing.T, start time.Time, n int) []version.Saved {
+	t.Helper()
+	a := version.NewAccumulator(version.Hypotheses())
+	for i := range n {
+		at := start.Add(time.Duration(i) * time.Hour)
+		a.Observe(&version.Request{AuditID: fmt.Sprint(i), Time: at, Implied: nodeauthz.Allow}, func(int) nodeauthz.Answer { return nodeauthz.Answer{Verdict: nodeauthz.Allow} })
+	}
+	all := a.Changed()
+	if len(all) != n {
+		t.Fatalf("%d hours of %d", len(all), n)
+	}
+	return all
+}
+
+func requestsOf(all []codes.Version) (n int64) {
+	for i := range all {
+		n += all[i].Requests
+	}
+	return n
+}
+
+// A book keeps a month of hours. Of those before it keeps what they said, for as long as that is asked for; a process after it has the same.
+//
+// Seen to fail where hours that were forgotten are put back, and where what they said is not kept.
+func TestOldHoursOfVersions(t *testing.T) {
+	start := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
+	const n = 24 * 32
+	features := featuresOf(t, "1.36", nil)
+	mode, err := pipeline.ParseMode("Node,RBAC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config.Default()
+	c.Data = t.TempDir()
+	db, err := openStore(t.Context(), c, storeOptions(c, zerolog.Nop()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	now := start.Add(n * time.Hour)
+	open := func(settings, instance string) *versionBook {
+		t.Helper()
+		setup := judging.New(cluster.NewState(), judging.Options{Features: features, Skew: time.Second, Mode: mode, Versions: &judging.Versions{}})
+		b, err := openVersionBook(t.Context(), db, setup, versionFacts{Settings: settings, Alone: true}, instance, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	stored := func(b *versionBook, memory []tally.Remembered) {
+		t.Helper()
+		now = now.Add(time.Second)
+		f := report.Facts{Authorization: report.Authorization{Versions: b.told(foundVersions(b.setup))}}
+		raw, err := toStore(&f, now, "v", &b.versionFacts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Commit(t.Context(), &tally.Commit{At: now, Memory: memory, Facts: raw, Instance: b.Name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := open("", "a")
+	var memory []tally.Remembered
+	for _, h := range hoursOf(t, start, n) {
+		if !b.setup.Judge.Versions.RestoreHour(h.Hour, h.Value) {
+			t.Fatalf("hour %d is not put back", h.Hour)
+		}
+		b.setup.Judge.Versions.Unsaved(h.Hour)
+	}
+	if memory = b.changes(); len(memory) != n || len(b.changes()) != 0 {
+		t.Fatalf("%d hours are to be stored", len(memory))
+	}
+	if b.forgone(memory[:3]); len(b.changes()) != 3 {
+		t.Error("hours that could not be stored are not stored again")
+	}
+	check := func(what string, b *versionBook, requests int64, hours int) {
+		t.Helper()
+		if all := b.told(foundVersions(b.setup)); requestsOf(all) != requests || len(b.setup.Judge.Versions.Conclusions()) != hours {
+			t.Errorf("%s: %d requests, not %d, in the book %d hours, not %d", what, requestsOf(all), requests, len(b.setup.Judge.Versions.Conclusions()), hours)
+		}
+	}
+	b.forget(start.Add(n*time.Hour), 90*24*time.Hour)
+	check("at first", b, n, 24*31)
+	stored(b, memory)
+	b = open("", "another name")
+	check("after a restart", b, n, 24*31)
+	b.forget(start.Add((n+48)*time.Hour), 90*24*time.Hour)
+	check("two days later", b, n, 24*29)
+	stored(b, b.changes())
+	check("under another version", open("1.36", "a"), n, 0)
+	b = open("", "a")
+	b.forget(start.Add(n*time.Hour), 8*24*time.Hour)
+	check("with a window of a week", b, 24*8, 24*8)
+	stored(b, nil)
+	check("in the end", open("", "a"), 24*8, 24*8)
 }

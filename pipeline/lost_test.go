@@ -1,8 +1,11 @@
 package pipeline
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 // of is the events of one request.
@@ -87,5 +90,32 @@ func TestBeginningOfWhatIsOver(t *testing.T) {
 	d.finish()
 	if len(d.store.opened) != 0 || d.judged[operation{id: 2}.auditID()+" 200"] != 1 {
 		t.Errorf("%d beginnings are stored; %v", len(d.store.opened), d.judged)
+	}
+}
+
+// What was to be remembered with a commit whose partitions are all lost is not stored, and whoever gave it learns that; where a partition is left it is stored.
+func TestForgoneMemory(t *testing.T) {
+	for _, left := range []bool{false, true} {
+		d := newDriver(t)
+		var forgone []tally.Remembered
+		given := []tally.Remembered{{Kind: "hours", Key: "a", Value: []byte("1")}}
+		d.e.opt.Remember = func(time.Time, bool) []tally.Remembered { return given }
+		d.e.opt.Forgone = func(all []tally.Remembered) { forgone = append(forgone, all...) }
+		d.take("kafka:c/0", "1", false, of(2, ended))
+		if left {
+			d.take("file:b", "1", false, of(3, ended))
+		}
+		d.judge()
+		d.beginCommit()
+		d.fenceOff("kafka:c/0")
+		told := slices.ContainsFunc(forgone, func(r tally.Remembered) bool { return r.Kind == "hours" })
+		given = nil
+		d.beginCommit()
+		d.endCommit(9)
+		_, stored := d.store.memory["hours/a"]
+		if told == left || stored != left {
+			t.Errorf("a partition is left %t: told %t, stored %t", left, told, stored)
+		}
+		d.finish()
 	}
 }

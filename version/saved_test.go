@@ -269,3 +269,36 @@ func TestForgottenHours(t *testing.T) {
 		t.Errorf("forgets %d again", len(said))
 	}
 }
+
+// What the API server reports when it is asked after an upgrade is no matter of the hours before it.
+func TestAskedAnewAfterARestart(t *testing.T) {
+	list := version.Hypotheses()
+	start := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	observe := func(a *version.Accumulator, hour int) {
+		a.Observe(&version.Request{AuditID: "a", Time: start.Add(time.Duration(hour) * time.Hour), Implied: nodeauthz.Allow}, func(int) nodeauthz.Answer {
+			return nodeauthz.Answer{Verdict: nodeauthz.Allow}
+		})
+	}
+	before, after := version.NewAccumulator(list), version.NewAccumulator(list)
+	before.Asked(33)
+	observe(before, 0)
+	observe(before, 1)
+	after.Asked(34)
+	for _, s := range before.Changed() {
+		if !after.Restore(s.Hour, s.Value) {
+			t.Fatalf("hour %d is not restored", s.Hour)
+		}
+	}
+	observe(after, 1)
+	observe(after, 2)
+	var got []int
+	for _, c := range after.Conclusions() {
+		if c.Basis != version.Asked {
+			t.Errorf("%s by %s", c.Hour, c.Basis)
+		}
+		got = append(got, c.Features.Minor)
+	}
+	if diff := cmp.Diff([]int{33, 34, 34}, got); diff != "" {
+		t.Errorf("minors (-want +got):\n%s", diff)
+	}
+}
