@@ -114,7 +114,7 @@ func TestForgoneMemory(t *testing.T) {
 		d.endCommit(9)
 		_, stored := d.store.memory["hours/a"]
 		if told == left || stored != left {
-			t.Errorf("a partition is left %t: told %t, stored %t", left, told, stored)
+			t.Errorf("a partition is left %t: given back %t, stored %t", left, told, stored)
 		}
 		d.finish()
 	}

@@ -42,6 +42,11 @@ func observations(r *rand.Rand, list []nodeauthz.Features, n int) (out []observa
 				out = append(out, func(a *version.Accumulator) any { a.Started(at); return nil })
 			}
 			continue
+		case 3:
+			if i < n/4 && r.IntN(8) == 0 { // a first look at the requests
+				out = append(out, func(a *version.Accumulator) any { a.Again(); return nil })
+			}
+			continue
 		case 2:
 			out = append(out, func(a *version.Accumulator) any { return a.InForce(at) })
 			continue
@@ -87,7 +92,7 @@ func observations(r *rand.Rand, list []nodeauthz.Features, n int) (out []observa
 // What an accumulator says does not depend on whether its hours were saved and put back in between.
 func TestSavedHoursSayTheSame(t *testing.T) {
 	list := version.Hypotheses()
-	for seed := range uint64(effort.Of(400, 40)) {
+	for seed := range uint64(effort.Of(150, 30)) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		fresh := func() *version.Accumulator {
 			a := version.NewAccumulator(list)
@@ -185,7 +190,7 @@ func TestDamagedHours(t *testing.T) {
 		}
 	}
 	// Whatever is restored can be worked with.
-	for range effort.Of(20_000, 2000) {
+	for range effort.Of(3000, 500) {
 		value := bytes.Clone(all[r.IntN(len(all))].Value)
 		for range 1 + r.IntN(3) {
 			value[r.IntN(len(value))] = `0123456789-,[]{}":prm`[r.IntN(21)]
