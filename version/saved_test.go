@@ -71,13 +71,15 @@ func observations(r *rand.Rand, list []nodeauthz.Features, n int) (out []observa
 			}
 		}
 		ask := func(h int) nodeauthz.Answer { return answers[h] }
-		doubt := r.IntN(6) == 0
+		doubt, alone := r.IntN(6) == 0, r.IntN(12) == 0
 		out = append(out, func(a *version.Accumulator) any {
 			force := a.InForce(q.Time)
-			if e := a.Expect(&q); force.N == 1 && q.Fits(answers[force.Members[0]]) && a.Confirm(&e) {
+			if e := a.Expect(&q); !alone && force.N == 1 && q.Fits(answers[force.Members[0]]) && a.Confirm(&e) {
 				return force
 			}
-			a.Observe(&q, ask)
+			if !alone {
+				a.Observe(&q, ask)
+			}
 			if doubt {
 				if h, is := a.Doubts(&q, ask); is {
 					return [2]any{force, h}
