@@ -309,3 +309,57 @@ func TestAskedAnewAfterARestart(t *testing.T) {
 		t.Errorf("minors (-want +got):\n%s", diff)
 	}
 }
+
+// Whatever an hour takes in is saved with it.
+func TestEachChangeIsSaved(t *testing.T) {
+	list := version.Hypotheses()
+	at := time.Date(2026, 11, 21, 6, 30, 0, 0, time.UTC)
+	static := func(int) nodeauthz.Answer { return nodeauthz.Answer{Verdict: nodeauthz.Allow, Static: true} }
+	request := func(v nodeauthz.Verdict) *version.Request {
+		return &version.Request{AuditID: "a", Time: at, Shape: version.Shape{Verb: "get", Resource: "pods"}, Implied: v}
+	}
+	for name, change := range map[string]func(a *version.Accumulator) bool{
+		"an agent": func(a *version.Accumulator) bool {
+			a.Agent(at, "kube-apiserver/v1.36.3", "system:apiserver")
+			return true
+		},
+		"a start": func(a *version.Accumulator) bool { a.Started(at); return true },
+		"nothing": func(a *version.Accumulator) bool { a.InForce(at); return false },
+		"a request that tells nothing": func(a *version.Accumulator) bool {
+			a.Observe(request(nodeauthz.NotNode), static)
+			return true
+		},
+		"a request": func(a *version.Accumulator) bool { a.Observe(request(nodeauthz.Deny), static); return true },
+		"what was expected": func(a *version.Accumulator) bool {
+			e := a.Expect(request(nodeauthz.Allow))
+			return a.Confirm(&e)
+		},
+		"a doubt": func(a *version.Accumulator) bool {
+			h, is := a.Doubts(request(nodeauthz.Allow), func(h int) nodeauthz.Answer {
+				if list[h].Minor == list[0].Minor {
+					return nodeauthz.Answer{Verdict: nodeauthz.Deny, Static: true}
+				}
+				return static(h)
+			})
+			return is && h > 0
+		},
+		"a first look": func(a *version.Accumulator) bool { a.Again(); return true },
+	} {
+		a := version.NewAccumulator(list)
+		for range 4 {
+			a.Observe(request(nodeauthz.Allow), static)
+		}
+		before := a.Changed()[0]
+		said := a.Conclusions()
+		if changed, now := change(a), a.Changed(); changed == (name == "nothing") || len(now) > 0 != changed || changed && bytes.Equal(now[0].Value, before.Value) {
+			t.Errorf("%s changes it %t: %d hours are to be saved", name, changed, len(now))
+		}
+		b := version.NewAccumulator(list)
+		a.Unsaved(before.Hour)
+		if s := a.Changed()[0]; !b.Restore(s.Hour, s.Value) || !cmp.Equal(a.Conclusions(), b.Conclusions()) {
+			t.Errorf("%s: %s", name, cmp.Diff(a.Conclusions(), b.Conclusions()))
+		} else if name != "nothing" && name != "a start" && cmp.Equal(said, a.Conclusions()) {
+			t.Errorf("%s changes no conclusion", name)
+		}
+	}
+}
