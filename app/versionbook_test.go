@@ -66,6 +66,7 @@ func TestARestartForgetsNoVersion(t *testing.T) {
 	for name, parts := range map[string][]int{"before the last request": {len(lines) - 1}, "twice": {len(lines) / 3, len(lines) / 2}, "after all": {len(lines)}} {
 		for _, killed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, killed %t", name, killed), func(t *testing.T) {
+				t.Parallel()
 				s := &restarted{t: t, from: StoreOptions{Data: filepath.Join(t.TempDir(), "data")}, state: o.State, log: filepath.Join(t.TempDir(), "audit.log")}
 				for _, part := range append(parts, len(lines)) {
 					s.run(lines[:part], killed)
@@ -434,4 +435,43 @@ func TestOldHoursOfVersions(t *testing.T) {
 	check("with a window of a week", b, 24*8, 24*8)
 	stored(b, nil)
 	check("in the end", open("", "a"), 24*8, 24*8)
+}
+
+// The hours of a longer log, in which API servers are replaced and gates change, are found alike by a service that is stopped in between.
+func TestRestartsInVersionHistories(t *testing.T) {
+	const end = 24 * time.Hour
+	f := func(name string) nodeauthz.Features { return featuresOf(t, name, nil) }
+	off := featuresOf(t, "1.33", map[string]bool{"AuthorizeNodeWithSelectors": false})
+	o, log := stretched(t)
+	for name, h := range map[string]history{
+		"a gate flipped that nobody says": {servers: []server{{0, 90 * time.Minute, off, ""}, {90 * time.Minute, end, f("1.33"), ""}}},
+		"two upgrades": {servers: []server{
+			{0, 70 * time.Minute, f("1.35"), "v1.35.4"}, {65 * time.Minute, 190 * time.Minute, f("1.36"), "v1.36.4"}, {180 * time.Minute, end, f("1.37"), "v1.37.1"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lines := bytes.SplitAfter(h.log(t, o, log), []byte("\n"))
+			lines = lines[:len(lines)-1]
+			o := o
+			o.Logs, o.Stdin = []string{"-"}, bytes.NewReader(bytes.Join(lines, nil))
+			a, err := Analyze(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &restarted{t: t, from: StoreOptions{Data: filepath.Join(t.TempDir(), "data")}, state: o.State, log: filepath.Join(t.TempDir(), "audit.log")}
+			for part := 1; part < 4; part++ {
+				s.run(lines[:len(lines)*part/4], part%2 == 0)
+			}
+			said := func(all []codes.Version) (out []string) { // which request of a race is a doubt depends on which come in together
+				for i := range all {
+					out = append(out, fmt.Sprint(all[i].From.UTC(), all[i].To.UTC(), all[i].Requests, all[i].Open, saying(&all[i])))
+				}
+				return out
+			}
+			if diff := cmp.Diff(said(a.Report.Authorization.Versions), said(s.run(lines, false).Authorization.Versions)); diff != "" {
+				t.Errorf("versions (-analyze +store):\n%s", diff)
+			}
+		})
+	}
 }
