@@ -70,5 +70,7 @@ func ofAccounts(group string) bool {
 // accountIn reports whether the name is that of a service account that is always in all of the groups.
 func accountIn(name string, groups []string) bool {
 	namespace, _, err := serviceaccount.SplitUsername(name)
-	return err == nil && !slices.ContainsFunc(groups, func(g string) bool { return g != user.AllAuthenticated && !slices.Contains(serviceaccount.MakeGroupNames(namespace), g) })
+	return err == nil && !slices.ContainsFunc(groups, func(g string) bool {
+		return g != user.AllAuthenticated && !slices.Contains(serviceaccount.MakeGroupNames(namespace), g)
+	})
 }

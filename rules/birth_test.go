@@ -426,35 +426,6 @@ func TestBirthOfLiveNode(t *testing.T) {
 		deleted, func(b *births) { mints(b); b.one(605, "pod", uses(605, "10.0.0.2")) })
 }
 
-func TestTokenOfManyNodes(t *testing.T) {
-	f := func(names int, o Bootstrap) (found []string) {
-		t.Helper()
-		b := newBirths(t)
-		for i := range names {
-			b.ask(60*i, kubeletsAsk(fmt.Sprintf("worker-%d", i)), "", "10.0.0.1")
-			b.ask(60*i+5, kubeletsAsk(fmt.Sprintf("worker-%d", i)), "", "10.0.0.1") // it tries again
-		}
-		d := NewDetectors([]*Rule{bootstrapTokenMisuse()}, DetectorOptions{Bootstrap: o})
-		for _, r := range b.requests {
-			observeLent(d, r, nil)
-		}
-		d.Flush(nil, func(f *Detection) { found = append(found, f.Severity.String()+": "+sayDetection(f)) })
-		return found
-	}
-	if got := f(200, Bootstrap{}); got != nil {
-		t.Errorf("200 nodes in a day: %q", got)
-	}
-	if got := f(1, Bootstrap{SingleUse: true}); got != nil {
-		t.Errorf("one node: %q", got)
-	}
-	if got := f(2, Bootstrap{SingleUse: true}); len(got) != 1 || got[0] != "high: system:bootstrap:abcdef asked for certificates of 2 nodes within a day, the last of which is worker-1" {
-		t.Errorf("two nodes: %q", got)
-	}
-	if got := f(5, Bootstrap{MaxNodes: 4}); len(got) != 1 || !strings.HasPrefix(got[0], "medium: ") {
-		t.Errorf("one more: %q", got)
-	}
-}
-
 // However many certificates somebody asks for, a request for a live node's is followed: one of another user, and one in the middle of the flood.
 func TestBirthInFlood(t *testing.T) {
 	floods := map[string]func(i int) asking{

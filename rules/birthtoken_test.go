@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -61,4 +62,33 @@ func TestToken(t *testing.T) {
 		f("made by an admin", "", made, by("kubernetes-admin", groups...))
 	}
 	f("made by who is trusted", "", made, by("ops"))
+}
+
+func TestTokenOfManyNodes(t *testing.T) {
+	f := func(names int, o Bootstrap) (found []string) {
+		t.Helper()
+		b := newBirths(t)
+		for i := range names {
+			b.ask(60*i, kubeletsAsk(fmt.Sprintf("worker-%d", i)), "", "10.0.0.1")
+			b.ask(60*i+5, kubeletsAsk(fmt.Sprintf("worker-%d", i)), "", "10.0.0.1") // it tries again
+		}
+		d := NewDetectors([]*Rule{bootstrapTokenMisuse()}, DetectorOptions{Bootstrap: o})
+		for _, r := range b.requests {
+			observeLent(d, r, nil)
+		}
+		d.Flush(nil, func(f *Detection) { found = append(found, f.Severity.String()+": "+sayDetection(f)) })
+		return found
+	}
+	if got := f(200, Bootstrap{}); got != nil {
+		t.Errorf("200 nodes in a day: %q", got)
+	}
+	if got := f(1, Bootstrap{SingleUse: true}); got != nil {
+		t.Errorf("one node: %q", got)
+	}
+	if got := f(2, Bootstrap{SingleUse: true}); len(got) != 1 || got[0] != "high: system:bootstrap:abcdef asked for certificates of 2 nodes within a day, the last of which is worker-1" {
+		t.Errorf("two nodes: %q", got)
+	}
+	if got := f(5, Bootstrap{MaxNodes: 4}); len(got) != 1 || !strings.HasPrefix(got[0], "medium: ") {
+		t.Errorf("one more: %q", got)
+	}
 }

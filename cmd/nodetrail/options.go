@@ -92,10 +92,7 @@ func (f *logFlags) state(fs *pflag.FlagSet, a *app.Authorization, in *app.Input)
 }
 
 const maxEventUsage = "bound of an event in bytes; a longer one is judged by its fields, without its body, or is malformed if that is not possible"
-
-// kubeletUsage is of the flag that names kubelets with another user agent.
 const kubeletUsage = "further user agents that are a kubelet's, without version, such as my-kubelet"
-
 const etcdPrefixUsage = "the API server's --etcd-prefix, for etcd snapshots that hold several clusters (default: found by their content)"
 
 func stateFiles(fs *pflag.FlagSet, in *app.Input) {
