@@ -146,8 +146,13 @@ These rights do not count:
 - to write the ConfigMaps of other namespaces;
 - to write CSINodes and CSIStorageCapacities. They can only say that volumes fit on fewer nodes, and agents of CSI drivers write them;
 - to create namespaces or CustomResourceDefinitions: there are no objects of them yet;
+- to write 'resourceclaims/status' and 'resourceclaims/binding', as schedulers and drivers of dynamic resource allocation do. Whoever has them
+  can choose the nodes for pods that use the claim;
 - to write custom resources, besides those above. A controller of a custom resource may make pods or change machines by what it says, with
   any rights: look at the operators of your cluster.
+
+A pod may use a Secret that has the token of another service account, such as one that Kubernetes made before 1.24. That account does not
+count: the state does not have the contents of Secrets.
 
 ## What defeats it
 A DaemonSet or another pod has a service account with such rights. Some of these rights are less obvious:

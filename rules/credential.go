@@ -220,6 +220,9 @@ nodes alone behind a gateway that has several. So is one whose new address the s
 one that is the first to get the address of the control plane after it came from its own. A kubelet that starts on a new address and stops
 again before it renewed its Lease twice looks like somebody who uses its credential while it is silent. So does one that moves to a new
 address where the log does not have all of its renewals, such as the log of one of several API servers.
+All nodes are flagged whose kubelets move together from their own addresses to those of several NAT gateways, each with two nodes. So is a
+node whose API server is reached by the other address family for less than four minutes, a node with IPv6 privacy addresses that has
+several connections, and one that was made twice within ten minutes under the same name, with other addresses.
 Behind a proxy or a load balancer the address is the proxy's, and says nothing. The events of a static pod whose mirror pod is refused are
 flagged if its node has no other pod in the namespace. Distributions that compile the kubelet into one
 program send a name of their own: k3s, rke2, kubelite, k0s, microshift and hyperkube are known. These agents of providers are known:
