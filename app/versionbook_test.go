@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -102,7 +103,7 @@ func (s *restarted) run(lines [][]byte, killed bool) *report.Report {
 	defer stop()
 	began, ended := time.Now(), make(chan error, 1)
 	go func() {
-		ended <- Run(ctx, RunOptions{StoreOptions: s.from, State: s.state, Listen: "127.0.0.1:0", Logs: []string{s.log}, Log: LogTo{W: new(bytes.Buffer)}})
+		ended <- Run(ctx, RunOptions{StoreOptions: s.from, State: s.state, Listen: "127.0.0.1:0", Logs: []string{s.log}, Log: LogTo{W: io.Discard}})
 	}()
 	c, err := s.from.load()
 	if err != nil {
