@@ -160,14 +160,18 @@ func toStore(f *report.Facts, at time.Time, version string, book *versionFacts) 
 // fromStore puts together what the instances that share a store know: of what all should know alike the latest, every warning, and what each of them found of
 // versions and of the order of authorizers in its part of the log.
 func fromStore(all map[string]json.RawMessage) (report.Facts, error) {
-	var out report.Facts
-	var latest storedFacts
+	out, _, err := readFacts(all)
+	return out, err
+}
+
+// readFacts is fromStore, with what was stored last.
+func readFacts(all map[string]json.RawMessage) (out report.Facts, latest storedFacts, err error) {
 	var stored []storedFacts
 	for _, instance := range slices.Sorted(maps.Keys(all)) {
 		raw := all[instance]
 		var f storedFacts
 		if err := json.Unmarshal(raw, &f); err != nil {
-			return out, fmt.Errorf("reading what %s stored for the report: %w", instance, err)
+			return out, latest, fmt.Errorf("reading what %s stored for the report: %w", instance, err)
 		}
 		for i := range f.Gaps {
 			if g := &f.Gaps[i]; !slices.ContainsFunc(out.Gaps, func(o codes.Gap) bool { return o.Equal(g) }) {
@@ -201,5 +205,5 @@ func fromStore(all map[string]json.RawMessage) (report.Facts, error) {
 		oldest = latest.Book.Oldest
 	}
 	out.Authorization.Versions = since(versions, nil, oldest)
-	return out, nil
+	return out, latest, nil
 }

@@ -98,21 +98,8 @@ func (b *versionBook) last(facts map[string]json.RawMessage, instance string) (*
 			facts = map[string]json.RawMessage{instance: raw}
 		}
 	}
-	all, err := fromStore(facts)
-	if err != nil {
-		return nil, nil, err
-	}
-	var latest storedFacts
-	for _, raw := range facts {
-		var f storedFacts
-		if err := json.Unmarshal(raw, &f); err != nil {
-			return nil, nil, err
-		}
-		if f.At.After(latest.At) {
-			latest = f
-		}
-	}
-	return latest.Book, all.Authorization.Versions, nil
+	all, latest, err := readFacts(facts)
+	return latest.Book, all.Authorization.Versions, err
 }
 
 // changes are the hours that changed since the last call, to be stored with the requests that were judged meanwhile.
@@ -174,30 +161,38 @@ func united(all []codes.Version) (out []codes.Version) {
 			telling = append(telling, all[i])
 		}
 	}
-	parts := slices.Clone(telling)
+	parts := telling
 	for i := range all {
 		if nothing(&all[i]) { // what was assumed of an hour in which somebody else judged requests is no matter
 			parts = append(parts, outside(&all[i], telling)...)
 		}
 	}
-	order := func(a, b codes.Version) int {
-		return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To), cmp.Compare(saying(&a), saying(&b)), cmp.Compare(a.Requests, b.Requests), cmp.Compare(a.Open, b.Open),
+	type stretch struct {
+		codes.Version
+		says string
+	}
+	order := func(a, b stretch) int {
+		return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To), strings.Compare(a.says, b.says), cmp.Compare(a.Requests, b.Requests), cmp.Compare(a.Open, b.Open),
 			cmp.Compare(a.Said, b.Said), cmp.Compare(a.Against, b.Against), cmp.Compare(a.Doubts, b.Doubts), slices.Compare(a.Examples, b.Examples))
 	}
-	slices.SortFunc(parts, order)
-	last := map[string]int{}
+	sorted := make([]stretch, len(parts))
 	for i := range parts {
-		v := &parts[i]
-		key := saying(v)
-		at, there := last[key]
-		if !there || v.From.After(out[at].To) {
-			last[key] = len(out)
-			out = append(out, *v)
+		sorted[i] = stretch{parts[i], saying(&parts[i])}
+	}
+	slices.SortFunc(sorted, order)
+	last := map[string]int{}
+	var joined []stretch
+	for i := range sorted {
+		v := &sorted[i]
+		at, there := last[v.says]
+		if !there || v.From.After(joined[at].To) {
+			last[v.says] = len(joined)
+			joined = append(joined, *v)
 			continue
 		}
-		o := &out[at]
+		o := &joined[at]
 		o.To = later(o.To, v.To)
-		o.Said, o.Requests, o.Open, o.Against, o.Doubts = o.Said+v.Said, o.Requests+v.Requests, o.Open+v.Open, o.Against+v.Against, o.Doubts+v.Doubts
+		addCounts(&o.Version, &v.Version)
 		o.Examples = slices.Clone(o.Examples)
 		for _, id := range v.Examples {
 			if len(o.Examples) < 5 && !slices.Contains(o.Examples, id) {
@@ -205,7 +200,10 @@ func united(all []codes.Version) (out []codes.Version) {
 			}
 		}
 	}
-	slices.SortFunc(out, order)
+	slices.SortFunc(joined, order)
+	for i := range joined {
+		out = append(out, joined[i].Version)
+	}
 	return out
 }
 

@@ -35,7 +35,8 @@ func versionsOf(s *judging.Setup, all []version.Conclusion) (out []codes.Version
 		v.AnyAudience = slices.ContainsFunc(append(slices.Clone(all[i].Also), all[i].Features), s.AnyAudience)
 		if last := len(out) - 1; last >= 0 && sameVersion(&out[last], &v) {
 			o := &out[last]
-			o.To, o.Said, o.Requests, o.Open, o.Against, o.Doubts = v.To, o.Said+v.Said, o.Requests+v.Requests, o.Open+v.Open, o.Against+v.Against, o.Doubts+v.Doubts
+			o.To = v.To
+			addCounts(o, &v)
 			o.Examples = append(slices.Clip(o.Examples), v.Examples...)
 			o.Examples = o.Examples[:min(len(o.Examples), 5)]
 			continue
@@ -43,6 +44,11 @@ func versionsOf(s *judging.Setup, all []version.Conclusion) (out []codes.Version
 		out = append(out, v)
 	}
 	return out
+}
+
+// addCounts adds what another stretch counted.
+func addCounts(to, of *codes.Version) {
+	to.Said, to.Requests, to.Open, to.Against, to.Doubts = to.Said+of.Said, to.Requests+of.Requests, to.Open+of.Open, to.Against+of.Against, to.Doubts+of.Doubts
 }
 
 // since are the versions of before, from after the oldest instant, and those that were found since. Of hours that are among both, both count.

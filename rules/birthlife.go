@@ -49,7 +49,7 @@ const maxRenewals = 32
 // renew takes in a renewal of the Lease.
 func (n *birthNode) renew(h *holder, t time.Time) {
 	minute := minuteAt(t)
-	slot := uint8(1) << (t.Second() / secondsOfSlot)
+	slot := uint8(1) << slotOf(t)
 	for i := range n.open {
 		if r := &n.open[i]; r.minute == minute && r.h == h && r.address == n.address {
 			r.slots |= slot

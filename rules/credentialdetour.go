@@ -64,8 +64,7 @@ func (n *credentials) detour(uses []use, at *use) bool {
 		lived = lived || h != nil && h.Alive >= livesFor
 		renewed |= u.slots
 	}
-	const slots = secondsOfMinute / secondsOfSlot
-	return lived && bits.OnesCount8(renewed) >= slots-1 && slotOf(at.first) >= from-1 && slotOf(at.last) <= to+1
+	return lived && bits.OnesCount8(renewed) >= slotsOfMinute-1 && slotOf(at.first) >= from-1 && slotOf(at.last) <= to+1
 }
 
 // leaveOut forgets what was taken in the minute on a detour.

@@ -27,9 +27,9 @@ type life struct {
 
 const (
 	// secondsOfSlot is how often a kubelet renews, slotsAlive of how many of the minute's slots make it alive.
-	secondsOfSlot   = 10
-	secondsOfMinute = 60
-	slotsAlive      = 2 // some are configured to renew each half minute
+	secondsOfSlot = 10
+	slotsOfMinute = 60 / secondsOfSlot
+	slotsAlive    = 2 // some are configured to renew each half minute
 	// livesFor is for how many minutes a node has to be alive until it lives somewhere.
 	livesFor = 4
 )
