@@ -174,22 +174,26 @@ addresses also those by which another client reads a secret or gets a token:
 - two certificates in use at once in the same way, the old one ten minutes or more after the new one's first use;
 - the client certificate is one that another node used before.
 
-None of these is a finding: an address from which two nodes or more renew their Leases for less than a minute, and in that time from
-nowhere else, as when a load balancer fails over and back; several addresses that the Node object has had for ten minutes, or from the
-first;
+None of these is a finding: an address to which the connections of a kubelet go for less than four minutes and come back: the Lease is
+renewed from there twice or more, and in that time from nowhere else, as when a load balancer fails over. Two nodes or more must do so, or
+another kubelet lives there, or it is an address of the Node; several addresses that the Node object has had for ten minutes, or from the
+first; addresses in an IPv6 network (/64) that no other Node is in;
 another address of the Node from some time on (a lease of
 DHCP, a reboot, a node made anew under its name), also if it comes back later; a loopback address in addition to another one, as on
 control-plane nodes; kubeadm when it joins or upgrades a node (it reads its two ConfigMaps, that of kube-proxy, and its own Node,
 annotates that, and asks who it is); a new certificate that takes the old one's place; addresses of a gateway, a proxy or a load balancer:
 three nodes or more come from there, and the kubelet of a node lives there, unless the log shows of no kubelet where it lives. An address of
 the node itself is one if the kubelet of another node lives there. A secret that is taken from there is a finding all the same if the node's
-kubelet does not live there.
+kubelet does not live there. So is one that is taken from elsewhere while a kubelet is silent that lived behind a gateway, if no kubelet of
+the node lives anywhere else within ten minutes.
 
 A kubelet lives at an address if it renewed the Lease of its node from there in four minutes, twice in each or more. Renewals that
 were refused do not count, nor do loopback addresses.
 
-Four cases are medium at most, because addresses prove too little there:
+Six cases are medium at most, because addresses prove too little there:
 
+- the connections of one node went elsewhere for less than four minutes and came back, and those of no other node;
+- a watch of a secret began before the log, at an address where no kubelet lives;
 - a secret or a token was taken after the end of the state, or in its last minute, from an address that the Node does not have in it, and
   not while the kubelet was elsewhere: the Node may have got that address since, for example from DHCP;
 - a secret or a token was taken from an address that the Node had just got, or got since. Either the Lease was renewed from there at a
@@ -199,7 +203,7 @@ Four cases are medium at most, because addresses prove too little there:
   renewals of the other node come from there since, and connections from its old address end within ten minutes. The first of these nodes
   was never seen at another address before;
 - no kubelet of the cluster comes from an address of its own Node, and most nodes come from several addresses at once, such as behind a NAT
-  or a load balancer with many.
+  or a load balancer with many. Once each of these addresses is used by several nodes, six on average, another one is a stranger's.
 
 ## Why
 A kubelet's key lies on the node's disk. Programs on the node that borrow it break when its rights shrink. An attacker who copied it uses
@@ -221,8 +225,8 @@ one that is the first to get the address of the control plane after it came from
 again before it renewed its Lease twice looks like somebody who uses its credential while it is silent. So does one that moves to a new
 address where the log does not have all of its renewals, such as the log of one of several API servers.
 All nodes are flagged whose kubelets move together from their own addresses to those of several NAT gateways, each with two nodes. So is a
-node whose API server is reached by the other address family for less than four minutes, a node with IPv6 privacy addresses that has
-several connections, and one that was made twice within ten minutes under the same name, with other addresses.
+node with IPv6 privacy addresses in the network of other nodes, one that was made twice within ten minutes under the same name, with other
+addresses, and one whose connections are elsewhere for so short a time that it renews its Lease only once.
 Behind a proxy or a load balancer the address is the proxy's, and says nothing. The events of a static pod whose mirror pod is refused are
 flagged if its node has no other pod in the namespace. Distributions that compile the kubelet into one
 program send a name of their own: k3s, rke2, kubelite, k0s, microshift and hyperkube are known. These agents of providers are known:

@@ -5,74 +5,109 @@ import (
 	"slices"
 )
 
-// leastDetours is how many nodes have to take the same detour: the connections of a fleet are moved together.
-const leastDetours = 2
+const (
+	// slotsOfDetour is the longest detour. Where a kubelet is for longer, it lives.
+	slotsOfDetour = livesFor * slotsOfMinute
+	// leastBeats is how many of its slots have a renewal, and none of the node from elsewhere.
+	leastBeats = 2
+)
 
-// detours are what nodes used in the minute because their connections were moved there for less than a minute, as a load balancer moves them that fails over and back.
-// A kubelet renews its Lease from one place at a time: while it does so from the other address, it does not from its own, and both together are the renewals of one kubelet.
-// Somebody else who renews Leases does so next to the kubelets.
-func (d *credentialDetector) detours(minute int64) map[*credentials][]useKey {
-	var by map[useKey][]*credentials
-	for _, n := range d.pending[minute] {
-		uses := d.at(n, minute).uses
-		if len(uses) < 2 || len(uses) > fewUses {
+// beats are the slots of the last ten minutes in which the node renewed its Lease from an address. The lowest bit is the last slot of the minute in which it was last used.
+type beats uint64
+
+// enter takes in the slots of a minute, some minutes after the latest.
+func (b beats) enter(after int64, slots uint8) beats {
+	return b<<(slotsOfMinute*min(uint64(max(after, 0)), 10)) | beats(bits.Reverse8(slots)>>(8-slotsOfMinute))
+}
+
+// beat reports whether the node renewed from there in a slot, as of slotAt.
+func (h *habit) beat(slot int64) bool {
+	back := (h.Minute+1)*slotsOfMinute - 1 - slot
+	return back >= 0 && back < 10*slotsOfMinute && h.Beats>>back&1 == 1
+}
+
+// detour is between which slots the kubelet of the node was at an address, if it was there next to the given slot and for less than some minutes: it renewed its Lease from there, and
+// before and after that from elsewhere. A kubelet renews from one place at a time, so that whoever renews next to it leaves no gap in its renewals.
+func (n *credentials) detour(h *habit, slot int64) (from, to int64, is bool) {
+	elsewhere := func(s int64) bool { return n.elsewhere(h, func(o *habit) bool { return o.beat(s) }) }
+	for at := slot - 1; at <= slot+1; at++ {
+		for from = at; !elsewhere(from) && at-from <= slotsOfDetour; from-- {
+		}
+		for to = at; !elsewhere(to) && to-from <= slotsOfDetour; to++ {
+		}
+		if to-from > slotsOfDetour || !n.elsewhere(h, func(o *habit) bool { return o.Alive >= livesFor && o.beat(from) }) {
 			continue
 		}
-		for i := range uses {
-			if n.detour(uses, &uses[i]) {
-				if by == nil {
-					by = map[useKey][]*credentials{}
+		first, last, n := int64(0), int64(0), 0
+		for s := from + 1; s < to; s++ {
+			if h.beat(s) {
+				if n++; n == 1 {
+					first = s
 				}
-				by[uses[i].useKey] = append(by[uses[i].useKey], n)
+				last = s
+			}
+		}
+		if n >= leastBeats && slot >= first-1 && slot <= last+1 {
+			return from, to, true
+		}
+	}
+	return 0, 0, false
+}
+
+// accompanied reports whether others go or went to where a node makes a detour: another node at the same time, as when the connections of a fleet are moved, or another kubelet
+// lives there, and no Node has the address. An address of its own Node needs no company.
+func (d *credentialDetector) accompanied(n *credentials, kind uint8, h *habit, from, to int64, s State) bool {
+	if s != nil && hasAddress(s.NodeAddresses(n.name), h.Value) {
+		return true
+	}
+	free := s != nil && ofNoNode(s, n.name, h.Value)
+	for _, other := range d.nodes {
+		if other == n {
+			continue
+		}
+		o := other.habit(kind, h.Value)
+		if o == nil {
+			continue
+		}
+		if free && o.Alive >= livesFor {
+			return true
+		}
+		for slot := from; slot <= to; slot++ {
+			if _, _, is := other.detour(o, slot); is {
+				return true
 			}
 		}
 	}
-	var out map[*credentials][]useKey
-	for key, nodes := range by {
-		if len(nodes) < leastDetours {
-			continue
-		}
-		if out == nil {
-			out = map[*credentials][]useKey{}
-		}
-		for _, n := range nodes {
-			out[n] = append(out[n], key)
-		}
-	}
-	return out
+	return false
 }
 
-// detour reports whether the kubelet of the node was at an address where it does not live, and at the same time not where it lives.
-func (n *credentials) detour(uses []use, at *use) bool {
-	if at.kind == useCertificate || at.slots == 0 || isLoopback(at.value) {
-		return false
-	}
-	if h := n.habit(at.kind, at.value); h != nil && h.Alive >= livesFor {
-		return false
-	}
-	renewed, lived := at.slots, false
-	from, to := bits.TrailingZeros8(at.slots), bits.Len8(at.slots)-1
-	for i := range uses {
-		u := &uses[i]
-		if u == at || u.kind == useCertificate || u.slots == 0 {
-			continue
+// detours leaves out what was taken on a detour with others, and marks what was taken alone.
+func (d *credentialDetector) detours(n *credentials, waiting []taking, s State) []taking {
+	left := waiting[:0]
+	for _, t := range waiting {
+		if h := n.habit(t.Kind, t.Value); h != nil && t.Seen == 0 && !t.Alone {
+			from, to, on := n.detour(h, slotAt(t.At))
+			if on && d.accompanied(n, t.Kind, h, from, to, s) {
+				continue
+			}
+			t.Alone = on
 		}
-		if u.slots>>from&(1<<(to-from+1)-1) != 0 {
-			return false
-		}
-		h := n.habit(u.kind, u.value)
-		lived = lived || h != nil && h.Alive >= livesFor
-		renewed |= u.slots
+		left = append(left, t)
 	}
-	return lived && bits.OnesCount8(renewed) >= slotsOfMinute-1 && slotOf(at.first) >= from-1 && slotOf(at.last) <= to+1
+	clear(waiting[len(left):])
+	return left
 }
 
-// leaveOut forgets what was taken in the minute on a detour.
-func (d *credentialDetector) leaveOut(n *credentials, minute int64, keys []useKey) {
-	left := slices.DeleteFunc(d.taken[n.name], func(t taking) bool {
-		return t.Seen == 0 && minuteAt(t.At) == minute && slices.Contains(keys, useKey{t.Kind, t.Value})
-	})
-	if d.taken[n.name] = left; len(left) == 0 {
-		delete(d.taken, n.name)
+// detoured reports whether what the node did in a minute at one of two addresses was on a detour there, and whether it was alone.
+func (d *credentialDetector) detoured(n *credentials, kind uint8, minute int64, s State, addresses ...*habit) (is, alone bool) {
+	for slot := minute * slotsOfMinute; slot < (minute+1)*slotsOfMinute; slot++ {
+		i := slices.IndexFunc(addresses, func(h *habit) bool { return h.beat(slot) })
+		if i < 0 {
+			continue
+		}
+		if from, to, on := n.detour(addresses[i], slot); on {
+			return true, !d.accompanied(n, kind, addresses[i], from, to, s)
+		}
 	}
+	return false, false
 }

@@ -42,10 +42,10 @@ func (d *credentialDetector) hold(n *credentials, h *habit, s State) {
 		if o.Holder != n.name && h.Renewed.After(o.Since.Add(movesWithin)) && (o.Rival.IsZero() || h.Renewed.Before(o.Rival)) {
 			o.Rival = h.Renewed
 		}
-		if h.Lived > 0 && h.Lived <= livesFor && !o.Until.After(h.From.Add(movesWithin)) && h.From.Sub(o.Until) <= movedFor*time.Minute && ofNoNode(s, n.name, h.Value) {
+		if h.Lived > 0 && h.Lived <= livesFor && !o.Until.After(h.From.Add(movesWithin)) && (o.Holder == n.name || h.From.Sub(o.Until) <= movedFor*time.Minute) && ofNoNode(s, n.name, h.Value) {
 			h.Held, h.Handed, o.holding = true, true, holding{Holder: n.name, Since: h.From, Until: h.Renewed}
 		}
-	case h.Rooted && h.Lived == livesFor && len(o.Nodes) == 1: // so that it is the first to use the address
+	case h.Rooted && h.Lived == livesFor: // the first one to hold it
 		if ofNoNode(s, n.name, h.Value) {
 			h.Held, o.holding = true, holding{Holder: n.name, Since: h.From, Until: h.Renewed}
 		}

@@ -30,6 +30,18 @@ func TestAddressHandedOver(t *testing.T) {
 			takes(p, "worker-1", vip, minute, 30*minute)
 			takes(p, "worker-2", vip, 30*minute+12, 90*minute)
 		}, [2]string{"", "medium"}},
+		{"with a watch that the next one began there before the log", func(p *tale) {
+			p.one(1, "worker-2", does("watch pods"), comes(vip))
+			move(p, 30*minute)
+			takes(p, "worker-2", vip, 30*minute+12, 90*minute)
+		}, [2]string{"", ""}},
+		{"to nobody for a quarter of an hour, and back", func(p *tale) {
+			p.lives("worker-1", vip, 2, 30*minute)
+			p.lives("worker-1", "10.0.0.1", 30*minute+5, 45*minute)
+			p.lives("worker-1", vip, 45*minute+10, 90*minute)
+			p.lives("worker-2", "10.0.0.2", 4, 90*minute)
+			takes(p, "worker-1", vip, 46*minute, 90*minute)
+		}, [2]string{"", ""}},
 		{"while a connection is open for five minutes", func(p *tale) {
 			move(p, 30*minute)
 			for s := 30 * minute; s < 35*minute; s += 20 {

@@ -18,6 +18,8 @@ type life struct {
 	Renewed time.Time `json:",omitzero"`
 	// Lived is Alive within the run.
 	Lived int64 `json:",omitempty"`
+	// Began is the first renewal from there.
+	Began time.Time `json:",omitzero"`
 	// Rooted says that the node had renewed from nowhere else before the run.
 	Rooted bool `json:",omitempty"`
 	// Held says that the node had the address to itself in the run, and is the one to hand it on. Handed says that another one handed it over.
@@ -51,6 +53,9 @@ func (u *use) renew(r *Request) {
 
 // slotOf is the slot of the minute.
 func slotOf(t time.Time) int { return t.Second() / secondsOfSlot }
+
+// slotAt is the slot of all time.
+func slotAt(t time.Time) int64 { return minuteAt(t)*slotsOfMinute + int64(slotOf(t)) }
 
 // habit is what is known of an address of the node, nil if it is not known.
 func (n *credentials) habit(kind uint8, value string) *habit {
@@ -94,9 +99,12 @@ func (d *credentialDetector) live(n *credentials, uses []use, s State) {
 		moved := n.elsewhere(h, func(o *habit) bool { return o.Renewed.After(h.Renewed) })
 		switch {
 		case both:
-			h.life = life{Alive: h.Alive}
+			h.life = life{Alive: h.Alive, Began: h.Began}
 		case moved || h.From.IsZero():
-			h.life = life{Alive: h.Alive, From: u.renewedFirst, Rooted: !n.elsewhere(h, func(o *habit) bool { return o.Renews > 0 }) && h.Renewed.IsZero()}
+			h.life = life{Alive: h.Alive, Began: h.Began, From: u.renewedFirst, Rooted: !n.elsewhere(h, func(o *habit) bool { return o.Renews > 0 }) && h.Renewed.IsZero()}
+		}
+		if h.Began.IsZero() {
+			h.Began = u.renewedFirst
 		}
 		h.Renewed = u.renewedLast
 		if bits.OnesCount8(u.slots) >= slotsAlive {
@@ -132,6 +140,22 @@ func (d *credentialDetector) livesIn(kind uint8, n *credentials, before time.Tim
 		}
 	}
 	return false, maybe
+}
+
+// dark reports whether the log does not show where kubelets were in a minute, since it has the renewals of none up to then, such as of a minute before it begins, of which it has the ends
+// of watches. lives says that some kubelet lives at the address.
+func (d *credentialDetector) dark(address string, minute int64) (is, lives bool) {
+	for _, n := range d.nodes {
+		for k := range uint8(useCertificate) {
+			for _, h := range n.used[k] {
+				if !h.Began.IsZero() && minuteAt(h.Began) <= minute {
+					return false, false
+				}
+				is, lives = is || !h.Began.IsZero(), lives || h.Alive >= livesFor && h.Value == address
+			}
+		}
+	}
+	return is, lives
 }
 
 // begins is the first use of any address that is remembered.

@@ -7,17 +7,20 @@ type pools struct {
 	home    bool // a kubelet comes from an address of its Node
 	nodes   int  // how many come from elsewhere
 	several int  // of those, from several addresses at once
+	// at is how many nodes came from each address in the hour up to the minute.
+	at map[string]int
 }
 
 // pooled reports whether addresses say nothing in the fleet: no kubelet comes from an address of its own Node, and most of the other nodes, or two of three, come from several addresses at
-// once, as by a NAT or a load balancer that has many. Behind one of which each node has one address, another one says as much as elsewhere.
-func (d *credentialDetector) pooled(n *credentials, minute int64, s State) bool {
+// once, as by a NAT or a load balancer that has many. Behind one of which each node has one address, another one says as much as elsewhere. So does one that no other node uses, if
+// the nodes use all others together.
+func (d *credentialDetector) pooled(n *credentials, value string, minute int64, s State) bool {
 	if s == nil {
 		return false
 	}
 	p := &d.pools
 	if !p.known || p.minute != minute {
-		*p = pools{minute: minute, known: true}
+		*p = pools{minute: minute, known: true, at: map[string]int{}}
 		for _, other := range d.nodes {
 			from, several, home := other.places(minute, s)
 			if home {
@@ -26,9 +29,10 @@ func (d *credentialDetector) pooled(n *credentials, minute int64, s State) bool 
 			}
 			p.nodes += from
 			p.several += several
+			other.recent(minute, func(h *habit) { p.at[h.Value]++ })
 		}
 	}
-	if p.home {
+	if p.home || p.closedTo(n, value, minute) {
 		return false
 	}
 	from, several, _ := n.places(minute, s)
@@ -37,6 +41,40 @@ func (d *credentialDetector) pooled(n *credentials, minute int64, s State) bool 
 		return many >= 1 && 2*p.several > p.nodes
 	}
 	return many >= 2 && 2*many > others
+}
+
+// sharedBy is how many nodes use an address on average, if it is known which addresses there are: each further connection would take one of them.
+const sharedBy = 6
+
+// closedTo reports whether the addresses of the other nodes are those that there are, and this one is none of them: each is used by several other nodes.
+func (p *pools) closedTo(n *credentials, value string, minute int64) bool {
+	mine := map[string]bool{}
+	n.recent(minute, func(h *habit) { mine[h.Value] = true })
+	addresses, uses := 0, 0
+	for address, nodes := range p.at {
+		if mine[address] {
+			nodes--
+		}
+		switch {
+		case nodes == 1 || nodes > 0 && address == value:
+			return false
+		case nodes > 1:
+			addresses++
+			uses += nodes
+		}
+	}
+	return addresses > 0 && uses >= sharedBy*addresses
+}
+
+// recent calls f with the addresses from which the node came in the hour up to the minute.
+func (n *credentials) recent(minute int64, f func(h *habit)) {
+	for kind := range uint8(useCertificate) {
+		for _, h := range n.used[kind] {
+			if !isLoopback(h.Value) && minute-h.Minute < 60 {
+				f(h)
+			}
+		}
+	}
 }
 
 // places counts the node if it came from addresses that its Node does not have in the hour up to the minute, and if from several at once. home says that its kubelet came
@@ -53,7 +91,7 @@ func (n *credentials) places(minute int64, s State) (from, several int, home boo
 					return 1, 0, false
 				}
 			}
-			if hasAddress(own, h.Value) {
+			if _, near := nextTo(own, h.Value); near {
 				return 0, 0, true
 			}
 			if minute-h.Minute < 60 {
@@ -69,7 +107,17 @@ func (n *credentials) places(minute int64, s State) (from, several int, home boo
 	return from, several, false
 }
 
-// abreast reports whether one was used in between uses of the other, and both in the hour up to the minute.
+// abreast reports whether both were in use at the same time in the hour up to the minute, in a quarter of the minutes since both are known, and not only in those in which connections
+// went from one to the other and back.
 func abreast(a, b *habit, minute int64) bool {
-	return a.First.Before(b.Last) && b.First.Before(a.Last) && minute-a.Minute < 60 && minute-b.Minute < 60
+	if !a.First.Before(b.Last) || !b.First.Before(a.Last) {
+		return false
+	}
+	from, both := max(minuteAt(a.First), minuteAt(b.First), minute-59), int64(0)
+	for m := from; m <= minute; m++ {
+		if a.at(m) && b.at(m) {
+			both++
+		}
+	}
+	return both > 0 && 4*both >= minute-from || turns(a, b, minute) >= inTurn
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +21,10 @@ type taking struct {
 	AuditID string    `json:"id"`
 	// Seen is the minute in which it came, where that was too late for the minutes next to it; else 0.
 	Seen int64 `json:"s,omitzero"`
+	// Lasted says that it ended more than a minute after it began: all else of that time may be missing.
+	Lasted bool `json:"l,omitzero"`
+	// Alone says that the kubelet was there for moments, and no other one.
+	Alone bool `json:"d,omitzero"`
 	// Around are addresses that the node used before and after it in the same minute.
 	Around []around `json:"a,omitempty"`
 
@@ -98,7 +101,7 @@ func (t *taking) watched() bool {
 func (d *credentialDetector) wait(n *credentials, u useKey, text string, seen int64, r *Request) {
 	waiting := d.taken[n.name]
 	a := r.Attrs
-	t := taking{Kind: u.kind, Value: u.value, At: r.Time, Seen: seen, Object: deniedObject{
+	t := taking{Kind: u.kind, Value: u.value, At: r.Time, Seen: seen, Lasted: r.Event.StageTime.Sub(r.Time) > time.Minute, Object: deniedObject{
 		Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Name: clip(a.Name),
 	}}
 	for i := range waiting {
@@ -185,7 +188,7 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 	if s != nil {
 		sets = s.NodeAddressSets(n.name, timeOfMinute(minute))
 	}
-	waiting = slices.DeleteFunc(waiting, func(t taking) bool {
+	waiting = slices.DeleteFunc(d.detours(n, waiting, s), func(t taking) bool {
 		m := max(minuteAt(t.At), t.Seen)
 		if m >= minute {
 			return false
@@ -203,6 +206,11 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		home, doubtful, silent := "", false, time.Time{}
 		if t.Seen == 0 {
 			home = d.intruded(n, &t, m, o.sets, o.strange && !o.claimed, s)
+			if at := n.habit(t.Kind, home); at != nil {
+				if on, alone := d.detoured(n, t.Kind, m, s, at); on && !alone {
+					return true // the kubelet was there for moments
+				}
+			}
 		}
 		if home == "" {
 			if !o.strange || !d.outside(n, &t, s) {
@@ -211,15 +219,27 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 			if wait || o.claimed && o.livesUntil(m, minute) {
 				return false // others may report the node's new address yet, or its kubelet may live there
 			}
-			if home = d.homes(n, t.Kind, t.Value, o.sets, sets, s); home == "" || d.cameLate(n, home, m) && !d.lived(n, home) {
+			behind := false
+			if home = d.homes(n, t.Kind, t.Value, o.sets, sets, s); home == "" && t.Seen == 0 {
+				home = n.lastLived(&t)
+				behind = home != ""
+			}
+			if home == "" || d.cameLate(n, home, m) && !d.lived(n, home) {
 				if silent = n.silentAround(m, s); silent.IsZero() || o.renewed && minute <= m+movedFor {
 					return !d.leased || n.livesAnywhere(m, home) || minute > m+int64(habitFor/time.Minute)
 				}
-			} else if d.cameLate(n, home, m) && n.livesAnywhere(m, home) || o.claimed && !d.lived(n, home) {
+			} else if (d.cameLate(n, home, m) || !d.lived(n, home) || n.cameAfter(&t, home) || behind) && n.livesAnywhere(m, home) || o.claimed && !d.lived(n, home) {
 				return true
 			}
 			// After the end of the state, the Node may have got it. A kubelet may have lived there for moments.
 			doubtful = !s.AddressesKnown(t.At) || !silent.IsZero() && !s.AddressesKnown(timeOfMinute(m).Add(silentFor)) || o.claimed && (o.alive > 0 || minute <= m+movedFor)
+		}
+		if t.Lasted {
+			dark, lives := d.dark(t.Value, minuteAt(t.At))
+			if dark && lives {
+				return true
+			}
+			doubtful = doubtful || dark
 		}
 		f := Finding{
 			Rule: CredentialMisuse, Reason: SecretTaken, Severity: Critical, Subject: n.name, Apart: t.Value, Allowed: true,
@@ -236,7 +256,7 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 				f.Reason, f.Severity = UsedInSilence, Medium
 			}
 		}
-		if doubtful || moved >= livesFor || d.pooled(n, minute, s) {
+		if doubtful || t.Alone || moved >= livesFor || d.pooled(n, t.Value, minute, s) {
 			f.Severity = Medium
 		}
 		found(&Detection{
@@ -260,64 +280,6 @@ func (n *credentials) silentAround(minute int64, s State) time.Time {
 	return time.Time{}
 }
 
-// origin is what an address from which something was taken is to the Node. What it had then, and had had for ten minutes, is its own. What it got later, whoever
-// holds its credential may have written, and what it had before may be another machine's: that is its own if the kubelet lives there, or where the log has no renewals of it.
-type origin struct {
-	sets            [][]string // what the Node had at once, and had had for ten minutes by then
-	strange, nobody bool       // whether it is not the Node's, and whether by its family alone
-	maybe           bool       // the next minutes may show that it is of nobody
-	claimed         bool       // it is not the Node's only because no kubelet lives there
-	alive           int64      // in how many minutes a kubelet lived there
-	renewed         bool       // it renewed the Lease from there since
-}
-
-// current are the addresses that a Node had at once in the end.
-func current(sets [][]string) []string {
-	if len(sets) == 0 {
-		return nil
-	}
-	return sets[len(sets)-1]
-}
-
-func (d *credentialDetector) originOf(n *credentials, t *taking, m int64, s State) (o origin) {
-	if s == nil {
-		return o
-	}
-	at := t.At
-	if t.Seen != 0 {
-		at = timeOfMinute(m) // its own time is not the state's
-	}
-	o.sets = s.NodeAddressSets(n.name, at)
-	own := current(o.sets)
-	if t.Seen != 0 { // it may have begun when the Node had another one
-		own = slices.Concat(o.sets...)
-	}
-	ever := slices.Concat(s.NodeAddressSets(n.name, time.Time{})...)
-	if h := n.habit(t.Kind, t.Value); h != nil && minuteAt(h.Renewed) >= m-1 {
-		o.alive, o.renewed = h.Alive, true
-	}
-	if o.alive >= livesFor {
-		own = ever
-	}
-	o.strange, o.nobody, o.maybe = d.strange(n, t, own, s)
-	if o.strange && o.alive < livesFor {
-		strange, _, _ := d.strange(n, t, ever, s)
-		o.claimed = !strange
-	}
-	return o
-}
-
-// livesUntil reports whether the log ends, before the given minute, too early to show that no kubelet lives there: it does so until then.
-func (o *origin) livesUntil(m, end int64) bool {
-	return o.renewed && end <= m+movedFor && o.alive >= end-m-3 // in the minutes of the taking and of the end less of it shows
-}
-
-// strange reports whether an address is none of a Node that had these, and whether by its family alone. maybe is as of ofNobody.
-func (d *credentialDetector) strange(n *credentials, t *taking, own []string, s State) (is, nobody, maybe bool) {
-	nobody, maybe = d.ofNobody(n, t, own)
-	return nobody || strangeOf(own, t.Value) || d.ofAnother(n, t, s), nobody, maybe
-}
-
 // intruded returns the address of the node's kubelet, if something was taken from another one while the kubelet was there; else "". sets are the addresses
 // that the Node had at once, strange is whether the other one is strange to it.
 func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [][]string, strange bool, s State) string {
@@ -330,7 +292,8 @@ func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [
 	}
 	for kind := range uint8(useCertificate) {
 		for _, home := range n.used[kind] {
-			if home.Value == t.Value || isLoopback(home.Value) || d.gateway(n, home.Value, s) && d.gateway(n, t.Value, s) || together(sets, home.Value, t.Value) {
+			if home.Value == t.Value || isLoopback(home.Value) || d.gateway(n, home.Value, s) && d.gateway(n, t.Value, s) || together(sets, home.Value, t.Value) ||
+				d.ownNetwork(n, sets, t.Value, s) {
 				continue
 			}
 			mine, its := rank(sets, home.Value), rank(sets, t.Value)
@@ -339,7 +302,7 @@ func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [
 			case its > mine:
 			case kind != t.Kind:
 				// Of the other family an address is a second one only where the Node says which ones it has of both.
-				if mine == isCurrent && strange && steady {
+				if (mine == isCurrent || d.ownNetwork(n, sets, home.Value, s)) && strange && steady {
 					return home.Value
 				}
 			case other == nil:
@@ -367,48 +330,6 @@ func (h *habit) surrounds(t *taking, other *habit, m int64) bool {
 		return h.at(minute) || seen && (other == nil || !other.at(minute))
 	}
 	return next(m-1, i >= 0 && t.Around[i].Before) && next(m+1, i >= 0 && t.Around[i].After)
-}
-
-// ofAnother reports whether another Node has the address and has had it for long, and this one has not: in the network of a node there are others. Where this one has reported
-// it since, the other one must have it still: addresses of nodes that are gone or rebuilt are given to others.
-func (d *credentialDetector) ofAnother(n *credentials, t *taking, s State) bool {
-	if s == nil || t.Kind != useV6 || rank(s.NodeAddressSets(n.name, t.At), t.Value) != isStrange {
-		return false
-	}
-	least, reported := isFormer, rank(s.NodeAddressSets(n.name, time.Time{}), t.Value) != isStrange
-	if reported {
-		least = isCurrent
-	}
-	for name := range d.nodes {
-		if name == n.name || rank(s.NodeAddressSets(name, t.At), t.Value) < least {
-			continue
-		}
-		if exists, known := s.NodeExists(name, t.At); !reported || exists || !known {
-			return true
-		}
-	}
-	return false
-}
-
-// ofNobody reports whether no node lives at addresses of that family: the Node has none of it, and the other nodes come from the other one. What the node's own credential
-// does says nothing of that. A machine that has both families comes by one of them as well as by the other. maybe says that the next minutes may show such nodes.
-func (d *credentialDetector) ofNobody(n *credentials, t *taking, own []string) (is, maybe bool) {
-	if len(own) == 0 || isLoopback(t.Value) || slices.ContainsFunc(own, func(s string) bool {
-		a, ok := audit.PlainAddress(s)
-		return ok && a.Is6() == (t.Kind == useV6)
-	}) {
-		return false, false
-	}
-	lives, maybe := d.livesIn(t.Kind, n, t.At)
-	if lives || maybe {
-		return !lives, maybe
-	}
-	for _, other := range d.nodes {
-		if other != n && other.renews(useV4+useV6-t.Kind, false) {
-			return true, false
-		}
-	}
-	return false, false
 }
 
 // movedTo is for how many minutes all signs of life of the node have come from where something was taken, if that is strange by its family alone: a kubelet that starts anew may
@@ -456,6 +377,31 @@ func (d *credentialDetector) cameLate(n *credentials, home string, m int64) bool
 		}
 	}
 	return false
+}
+
+// lastLived is where the node's kubelet lived before something was taken from elsewhere, behind a gateway or a load balancer; "" where it lived nowhere.
+func (n *credentials) lastLived(t *taking) string {
+	var last *habit
+	for kind := range uint8(useCertificate) {
+		for _, h := range n.used[kind] {
+			if h.Value != t.Value && !isLoopback(h.Value) && h.Alive >= livesFor && h.Began.Before(t.At) && (last == nil || h.Renewed.After(last.Renewed)) {
+				last = h
+			}
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return last.Value
+}
+
+// cameAfter reports whether the node's kubelet lives where something was taken, and came from its home after that for the first time.
+func (n *credentials) cameAfter(t *taking, home string) bool {
+	h, at := n.habit(t.Kind, t.Value), n.habit(useV4, home)
+	if at == nil {
+		at = n.habit(useV6, home)
+	}
+	return h != nil && h.Alive >= livesFor && (at == nil || at.First.After(t.At))
 }
 
 // livesAnywhere reports whether a kubelet of the node lives at another address than its home at the minute or later: it is not silent, and somewhere else, as behind a NAT.
@@ -507,55 +453,6 @@ func (d *credentialDetector) home(n *credentials, kind uint8, other string, sets
 		}
 	}
 	return ""
-}
-
-// What an address is to a Node.
-const (
-	isStrange = iota
-	isFormer
-	isCurrent
-)
-
-// rank says what an address is to a Node that had sets of addresses.
-func rank(sets [][]string, address string) int {
-	for i := len(sets) - 1; i >= 0; i-- {
-		switch {
-		case !hasAddress(sets[i], address):
-		case i == len(sets)-1:
-			return isCurrent
-		default:
-			return isFormer
-		}
-	}
-	return isStrange
-}
-
-// together reports whether a Node has both addresses at once. What it had before may be another's by now, or was written by whoever held its credential.
-func together(sets [][]string, a, b string) bool {
-	return hasAddress(current(sets), a) && hasAddress(current(sets), b)
-}
-
-// strangeOf reports whether a Node that had these addresses had any of the address's family, and none in its network.
-func strangeOf(ever []string, address string) bool {
-	a, ok := audit.PlainAddress(address)
-	if !ok {
-		return false
-	}
-	bits := a.BitLen()
-	if a.Is6() {
-		bits = networkOfV6
-	}
-	network, family := netip.PrefixFrom(a, bits), false
-	for _, s := range ever {
-		o, ok := audit.PlainAddress(s)
-		if !ok || o.Is6() != a.Is6() {
-			continue
-		}
-		if family = true; network.Contains(o) {
-			return false
-		}
-	}
-	return family
 }
 
 // takings appends what waits to be judged.

@@ -127,7 +127,9 @@ func TestSecretTakenInSilence(t *testing.T) {
 		{"before a kubelet that was silent", 30 * minute, hour, 25 * minute, "203.0.113.9", [][]string{{"10.0.0.1"}}, true},
 		{"with an address that the Node had before", 0, 20 * minute, 30 * minute, "203.0.113.9", [][]string{{"203.0.113.9"}, {"10.0.0.1"}}, true},
 		{"with an address that the Node has later", 0, 20 * minute, 30 * minute, "203.0.113.9", [][]string{{"10.0.0.1"}, {"203.0.113.9"}}, false},
-		{"where the kubelet never came from the Node's address", 0, 20 * minute, 30 * minute, "203.0.113.9", [][]string{{"192.0.2.7"}}, false},
+		{"where the kubelet came by a gateway", 0, 20 * minute, 30 * minute, "203.0.113.9", [][]string{{"192.0.2.7"}}, true},
+		{"before a kubelet that came by a gateway", 30 * minute, hour, 25 * minute, "203.0.113.9", [][]string{{"192.0.2.7"}}, false},
+		{"where the kubelet came by a gateway for moments", 20*minute - 20, 20 * minute, 30 * minute, "203.0.113.9", [][]string{{"192.0.2.7"}}, false},
 	} {
 		w := cluster(6)
 		w.sets = map[string][][]string{"worker-1": c.sets}

@@ -32,6 +32,8 @@ type credentialDetector struct {
 	pools       pools
 	minute      int64              // that was taken in last
 	dwellers    map[string]dweller // by address, at the end of that minute; nil until they are asked for
+	// networks are the IPv6 networks of Nodes by then, each with the only one that is in it; nil until they are asked for.
+	networks map[netip.Prefix]string
 	dropping
 }
 
@@ -92,6 +94,7 @@ type habit struct {
 	Renews  int64  `json:",omitempty"` // how many renew the node's Lease
 	IDs     []string
 	Product string `json:",omitempty"` // of the latest, where it is no kubelet's
+	Beats   beats  `json:",omitempty"`
 	Came    int64  `json:",omitempty"` // the minute in which it came after ten minutes without, until that is judged
 	stored  time.Time
 	life
@@ -338,15 +341,8 @@ func (d *credentialDetector) take(minute int64, s State, found func(*Detection))
 		}
 		return cmp.Or(cmp.Compare(a.kind, b.kind), strings.Compare(a.value, b.value))
 	})
-	detours := d.detours(minute)
-	for n, keys := range detours {
-		d.leaveOut(n, minute, keys)
-	}
 	several := map[*credentials]uint8{} // the kinds of which a node has used more than one
 	for _, u := range all {
-		if slices.Contains(detours[u.node], u.useKey) {
-			continue
-		}
 		if first, other := d.own(u.node, u.kind, u.value, minute, s); other && u.kind == useCertificate {
 			found(&Detection{
 				Finding: Finding{
@@ -371,7 +367,7 @@ func (d *credentialDetector) take(minute int64, s State, found func(*Detection))
 			d.dirty[n.name] = struct{}{}
 		}
 	}
-	d.minute, d.dwellers = minute, nil
+	d.minute, d.dwellers, d.networks = minute, nil, nil
 	nodes := slices.SortedFunc(maps.Keys(several), func(a, b *credentials) int { return strings.Compare(a.name, b.name) })
 	for _, n := range nodes {
 		for kind := range uint8(useKinds) {
@@ -435,6 +431,7 @@ func (n *credentials) note(u *use, minute int64) (came bool) {
 	if came = u.kind != useCertificate && (h.Count == 0 || minute-h.Minute > movedFor); came {
 		h.Came = minute
 	}
+	h.Beats = h.Beats.enter(minute-h.Minute, u.slots)
 	h.Minutes = h.Minutes<<min(uint64(max(minute-h.Minute, 0)), 64) | 1
 	h.Minute, h.Count, h.Renews = max(h.Minute, minute), h.Count+u.count, h.Renews+u.renews
 	if u.last.After(h.Last) {
@@ -488,7 +485,7 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				if s != nil {
 					sets = s.NodeAddressSets(n.name, timeOfMinute(minute))
 				}
-				if together(sets, home.Value, other.Value) {
+				if together(sets, home.Value, other.Value) || d.ownNetwork(n, sets, home.Value, s) && d.ownNetwork(n, sets, other.Value, s) {
 					continue // the node has both
 				}
 				if its, mine := rank(sets, other.Value), rank(sets, home.Value); its > mine || its == mine && other.dwells(home) {
@@ -505,7 +502,13 @@ func (d *credentialDetector) judge(n *credentials, kind uint8, minute int64, s S
 				}
 			case beside(home, other, minute):
 				severity := High
-				if home.moved(other, minute-1) || other.moved(home, minute-1) || d.pooled(n, minute, s) {
+				switch on, alone := d.detoured(n, kind, minute-1, s, home, other); {
+				case on && !alone:
+					continue
+				case on:
+					severity = Medium
+				}
+				if home.moved(other, minute-1) || other.moved(home, minute-1) || d.pooled(n, other.Value, minute, s) {
 					severity = Medium
 				}
 				found(n.detection(other, SecondAddress, other.Value, minute, severity, codes.Params{
