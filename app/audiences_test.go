@@ -101,7 +101,7 @@ the CSI driver secrets-store.csi.k8s.io requests tokens for the audience "vault"
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	// It goes through the store as it is.
-	raw, err := toStore(&report.Facts{Audiences: got}, at, "v", nil)
+	raw, err := toStore(&report.Facts{Audiences: got}, at, "v", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,8 @@ type knowledge struct {
 	disabled []string
 	// from and to bound the requests. What is doubtful about the state at other times is no matter of the report.
 	from, to time.Time
+	// heard is whether there are any, where that is not a matter of course.
+	heard bool
 	// hasState is whether complete state was given; doubts are what whoever watches it has to say.
 	hasState bool
 	doubts   []codes.Gap
@@ -146,14 +148,15 @@ type storedFacts struct {
 	Bindings      []report.NodeBinding `json:"bindings"`
 	Audiences     *report.Audiences    `json:"tokenAudiences,omitempty"`
 	Book          *versionFacts        `json:"versionBook,omitempty"`
+	Held          *heldGaps            `json:"held,omitempty"`
 }
 
-// toStore are facts as they are stored, with what the book of versions has that is not in its hours.
-func toStore(f *report.Facts, at time.Time, version string, book *versionFacts) ([]byte, error) {
+// toStore are facts as they are stored, with what the book of versions has that is not in its hours, and the gaps by which requests were judged.
+func toStore(f *report.Facts, at time.Time, version string, book *versionFacts, held *heldGaps) ([]byte, error) {
 	return json.Marshal(&storedFacts{
 		At: at.UTC(), Cluster: f.Cluster, Version: version, State: f.State, Authorization: f.Authorization, Overruled: f.Authorization.Overruled, HasState: f.HasState,
 		Gaps: f.Gaps, Disabled: f.Disabled, Nodes: f.Nodes, Bindings: f.Bindings, Audiences: f.Audiences,
-		Book: book,
+		Book: book, Held: held,
 	})
 }
 
@@ -173,16 +176,16 @@ func readFacts(all map[string]json.RawMessage) (out report.Facts, latest storedF
 		if err := json.Unmarshal(raw, &f); err != nil {
 			return out, latest, fmt.Errorf("reading what %s stored for the report: %w", instance, err)
 		}
-		for i := range f.Gaps {
-			if g := &f.Gaps[i]; !slices.ContainsFunc(out.Gaps, func(o codes.Gap) bool { return o.Equal(g) }) {
-				out.Gaps = append(out.Gaps, *g)
-			}
+		out.Gaps = append(out.Gaps, f.Gaps...)
+		if f.Held != nil {
+			out.Past = append(out.Past, f.Held.Gaps...)
 		}
 		if f.At.After(latest.At) {
 			latest = f
 		}
 		stored = append(stored, f)
 	}
+	out.Gaps, out.Past = gapsSince(&report.Facts{Gaps: out.Gaps}, time.Time{}), mergedGaps(out.Past)
 	out.Cluster, out.State, out.Authorization, out.HasState = latest.Cluster, latest.State, latest.Authorization, latest.HasState
 	out.Nodes, out.Bindings, out.Audiences, out.Disabled = latest.Nodes, latest.Bindings, latest.Audiences, latest.Disabled
 	if slices.ContainsFunc(latest.Bindings, func(b report.NodeBinding) bool { return b.Fate == "" }) { // stored before 2026-11-30

@@ -50,7 +50,7 @@ func TestStoredFactsOfBefore(t *testing.T) {
 		}
 	}
 	// What is stored now has the same keys, and says the same when it is read again.
-	b, err := toStore(&want, to, "v1", nil)
+	b, err := toStore(&want, to, "v1", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

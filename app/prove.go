@@ -78,6 +78,9 @@ func (p *prover) prove(ctx context.Context, t *tally.Tally, window time.Duration
 	defer end()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if t != nil {
+		f.Gaps = gapsSince(f, t.From)
+	}
 	if window > 0 && window < f.MinWindow {
 		window, t = f.MinWindow, nil
 	}

@@ -87,7 +87,11 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 	if err := s.sinks.replace(c, s.log); err != nil {
 		return err
 	}
-	if s.ledger, err = openLedger(ctx, s.store, s.metrics, &s.sinks); err != nil {
+	held, err := openHeld(ctx, s.store, instance)
+	if err != nil {
+		return err
+	}
+	if s.ledger, err = openLedger(ctx, s.store, s.metrics, &s.sinks, held); err != nil {
 		return err
 	}
 	if c.Store.Postgres != nil {
@@ -101,7 +105,7 @@ func (s *service) open(ctx context.Context, c *config.Config) error {
 	}
 	s.court, err = openCourt(ctx, c, &courtParts{
 		state: s.state, store: s.store, sinks: &s.sinks, stored: s.ledger.stored, facts: s.facts, instance: instance, log: s.log,
-		window: s.ledger.window, config: s.reloader.Current, passes: s.checks.remember,
+		window: s.ledger.window, held: held, config: s.reloader.Current, passes: s.checks.remember,
 	})
 	if err != nil {
 		return err
@@ -184,11 +188,12 @@ func (s *service) facts(j *court) []byte {
 	k := knowledge{
 		cluster: c.Cluster, setup: j.setup, disabled: c.Rules.Disable, hasState: s.state.given, doubts: s.state.doubts(),
 	}
-	k.from, k.to = s.ledger.window()
+	k.from, k.to, k.heard = s.ledger.window()
 	j.versions.forget(k.to, max(c.Readiness.MinWindow.D(), 7*24*time.Hour)+24*time.Hour)
 	f := k.facts()
 	f.Authorization.Versions = j.versions.told(f.Authorization.Versions)
-	b, err := toStore(&f, time.Now(), s.o.Version, &j.versions.versionFacts)
+	held := j.held.with(f.Gaps, &k, k.to.Add(-c.Store.Retention.D()), k.to.Add(-c.State.Horizon.D()))
+	b, err := toStore(&f, time.Now(), s.o.Version, &j.versions.versionFacts, held)
 	if err != nil {
 		s.log.Warn().Err(err).Msg("cannot store the facts of the report")
 		return nil

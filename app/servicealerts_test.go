@@ -251,7 +251,7 @@ func TestLedgerWindow(t *testing.T) {
 		{"one that is ahead", tally.Entry{IsNode: true, Time: now.Add(pipeline.AheadAtMost)}, -3 * time.Hour, pipeline.AheadAtMost},
 	} {
 		l.stored(&pipeline.Stored{At: now, Entries: []tally.Entry{c.entry}})
-		if from, to := l.window(); !from.Equal(now.Add(c.from)) || !to.Equal(now.Add(c.to)) {
+		if from, to, _ := l.window(); !from.Equal(now.Add(c.from)) || !to.Equal(now.Add(c.to)) {
 			t.Errorf("after %s: from %s to %s", c.what, from, to)
 		}
 	}

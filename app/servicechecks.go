@@ -26,7 +26,7 @@ type witnessed struct {
 	state    *stateFeed
 	setup    *judging.Setup
 	instance string
-	window   func() (from, to time.Time)
+	window   func() (from, to time.Time, heard bool)
 	races    *raceBook
 	refused  *restrictionBook
 	births   *birthBook
@@ -104,7 +104,7 @@ func (w *witnessed) remember(now time.Time, last bool) []tally.Remembered {
 	if !w.state.given || !last && now.Before(w.next) {
 		return out
 	}
-	from, to := w.window()
+	from, to, _ := w.window()
 	if to.IsZero() {
 		to = now
 	}

@@ -32,6 +32,7 @@ type court struct {
 	detectors *rules.Detectors
 	bound     *boundBook
 	versions  *versionBook
+	held      *heldGaps
 }
 
 // courtParts are what a court works with.
@@ -41,7 +42,8 @@ type courtParts struct {
 	sinks    *sinkSet
 	stored   func(*pipeline.Stored)
 	facts    func(*court) []byte
-	window   func() (from, to time.Time)
+	window   func() (from, to time.Time, heard bool)
+	held     *heldGaps
 	passes   func(now time.Time) []tally.Remembered
 	config   func() *config.Config
 	instance string
@@ -77,7 +79,7 @@ func openCourt(ctx context.Context, c *config.Config, p *courtParts) (*court, er
 			Versions: versions, Skew: c.Skew.D(), Mode: mode, Rules: enabled, Own: c.Own(), Kubelets: c.Rules.KubeletUserAgents, Kept: kept, Bootstrap: bootstrapOf(c), Live: p.state.live != nil,
 		}),
 		// Those of all rules: one that is enabled later has to know what was before.
-		detectors: rules.NewDetectors(rules.All(), detectorOptions(c)),
+		detectors: rules.NewDetectors(rules.All(), detectorOptions(c)), held: p.held,
 	}
 	w, err := openWitnessed(ctx, p.store, witnessed{config: p.config, state: p.state, setup: out.setup, instance: p.instance, window: p.window})
 	if err != nil {
@@ -185,13 +187,25 @@ type ledger struct {
 
 	mu       sync.Mutex
 	from, to time.Time // of the requests
+	heard    bool      // whether there was any that the facts of before do not speak of
 	lanes    map[string]laneSum
 }
 
-// openLedger begins where the store ends: a restart changes nothing of what the state shows about the requests that are stored.
-func openLedger(ctx context.Context, s *store.Store, m *metrics.Metrics, sinks *sinkSet) (*ledger, error) {
+// openLedger begins where the store ends, or with the first request that the facts of before do not speak of, since the process was killed before it stored
+// them. What the state shows about the requests before that is held.
+func openLedger(ctx context.Context, s *store.Store, m *metrics.Metrics, sinks *sinkSet, held *heldGaps) (*ledger, error) {
 	newest, err := s.Newest(ctx, time.Now())
-	return &ledger{metrics: m, sinks: sinks, lanes: map[string]laneSum{}, from: newest, to: newest}, err
+	if err != nil {
+		return nil, err
+	}
+	l := &ledger{metrics: m, sinks: sinks, lanes: map[string]laneSum{}, from: newest, to: newest}
+	if held == nil || !held.Until.Before(newest) {
+		return l, nil
+	}
+	if l.from, l.heard = held.Until, true; l.from.IsZero() {
+		l.from, _, err = s.Range(ctx)
+	}
+	return l, err
 }
 
 // laneSum is what the overview tells of a lane.
@@ -207,6 +221,7 @@ func (l *ledger) stored(s *pipeline.Stored) {
 	for i := range s.Entries {
 		// What is noted in addition to the log has the clock's time. One request of a wrong clock must not move the end of all.
 		if t := s.Entries[i].Time; !t.IsZero() && s.Entries[i].IsNode && !t.After(s.At.Add(pipeline.AheadAtMost)) {
+			l.heard = true
 			if l.from.IsZero() || t.Before(l.from) {
 				l.from = t
 			}
@@ -237,11 +252,12 @@ func (l *ledger) stored(s *pipeline.Stored) {
 	l.sinks.add(s)
 }
 
-// window bounds the requests that were stored since the start. Until there are any, both are the newest of before.
-func (l *ledger) window() (from, to time.Time) {
+// window bounds the requests that were stored since the start, with those before it that no facts speak of, and says whether there are any. Until then both
+// are the newest of before.
+func (l *ledger) window() (from, to time.Time, heard bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.from, l.to
+	return l.from, l.to, l.heard
 }
 
 // lane is the sum of a lane.

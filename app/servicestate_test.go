@@ -104,7 +104,7 @@ func TestForgottenStateProvesNothing(t *testing.T) {
 				return o
 			},
 			state: f, setup: judging.New(f.State, judging.Options{Features: features, Mode: &pipeline.Mode{}}), instance: "i",
-			window: func() (from, to time.Time) { return now.Add(-24 * time.Hour), now },
+			window: func() (from, to time.Time, heard bool) { return now.Add(-24 * time.Hour), now, true },
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -218,7 +218,7 @@ func TestVersionsOfSeveralInstances(t *testing.T) {
 			if name == last {
 				stored = at.Add(time.Second)
 			}
-			raw, err := toStore(&f, stored, "v", &versionFacts{Name: name, Oldest: at.Add(-24 * time.Hour)})
+			raw, err := toStore(&f, stored, "v", &versionFacts{Name: name, Oldest: at.Add(-24 * time.Hour)}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,11 +233,11 @@ func TestVersionsOfSeveralInstances(t *testing.T) {
 		}
 	}
 	// A process that has its store alone has what those before it found, also under another name.
-	raw, err := toStore(&report.Facts{Authorization: report.Authorization{Versions: a}}, at, "v", &versionFacts{Name: "a", Alone: true})
+	raw, err := toStore(&report.Facts{Authorization: report.Authorization{Versions: a}}, at, "v", &versionFacts{Name: "a", Alone: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := toStore(&report.Facts{Authorization: report.Authorization{Versions: a}}, at.Add(-time.Hour), "v", nil)
+	old, err := toStore(&report.Facts{Authorization: report.Authorization{Versions: a}}, at.Add(-time.Hour), "v", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +394,7 @@ func TestOldHoursOfVersions(t *testing.T) {
 		t.Helper()
 		now = now.Add(time.Second)
 		f := report.Facts{Authorization: report.Authorization{Versions: b.told(foundVersions(b.setup))}}
-		raw, err := toStore(&f, now, "v", &b.versionFacts)
+		raw, err := toStore(&f, now, "v", &b.versionFacts, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,6 +52,8 @@ type Facts struct {
 	HasState bool
 	// Gaps are what is missing from the state, or doubtful about it.
 	Gaps []codes.Gap
+	// Past are gaps by which requests were judged, also before a restart.
+	Past []PastGap
 	// Lacks are gaps that the caller knows of, such as a log that was not read to its end.
 	Lacks []codes.Gap
 	// Disabled are the rules that were not checked.
@@ -89,6 +91,12 @@ type Facts struct {
 	IncidentsMore map[incidents.State]int
 	// Words make the report's sentences, English if nil.
 	Words wording.Words
+}
+
+// PastGap is a gap in the state by which requests were judged, and the time of the last of them.
+type PastGap struct {
+	codes.Gap
+	Until time.Time `json:"until"`
 }
 
 // NodeBinding is a binding whose subjects are nodes, or one that the migration deletes.
