@@ -152,6 +152,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		return nil, err
 	}
 	b, hours := report.NewBuilder(), incidents.NewHours(tally.MaxGroups)
+	var names, inHours *nameRooms // of each its own, since they run in parallel
 	reported := func(e *tally.Entry) {
 		b.AddEntry(e)
 		if o.Counted != nil {
@@ -159,8 +160,8 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 		}
 	}
 	count := func(e *tally.Entry) {
-		reported(e)
-		hours.Add(e)
+		reported(names.found(e))
+		hours.Add(inHours.found(e))
 	}
 	var setup *judging.Setup
 	var over *overTime
@@ -183,18 +184,19 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	}
 	res, counts, err := p.run(ctx, func(s *judging.Setup) {
 		setup, s.Judge.Tallies = s, true
+		names, inHours = newNameRooms(s.State.Nodes.Ever), newNameRooms(s.State.Nodes.Ever)
 		over = &overTime{
 			detectors: rules.NewDetectors(p.judged.Rules, rules.DetectorOptions{Kubelets: o.KubeletUserAgents, Bootstrap: o.Bootstrap, Finished: true}), state: s.Judge.State, count: count,
 		}
 		p.logs.Sliced = over.relieve
 	}, func(j *pipeline.Judgement) error { // these run in parallel; the longest begins first
-		reported(j.Entry)
+		reported(names.judged(j))
 		return nil
 	}, func(j *pipeline.Judgement) error {
 		over.observe(j)
 		return nil
 	}, func(j *pipeline.Judgement) error {
-		hours.Add(j.Entry)
+		hours.Add(inHours.judged(j))
 		return nil
 	}, func(j *pipeline.Judgement) error {
 		races.add(j, bound)
@@ -215,6 +217,7 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	over.flush()
 	o.addGaps(count, p.judged.Rules, res.Last)
 	f := p.facts(setup, res, counts, o.Cluster, o.Disable)
+	f.Lacks = append(f.Lacks, names.gaps()...)
 	f.MinWindow, f.Begins, f.Kubelets = o.MinWindow, res.Begins, o.KubeletUserAgents
 	denials.tell(&f, later(res.First, p.logs.Window.Since), p.end(res))
 	proven := proof{
@@ -242,7 +245,9 @@ func Analyze(ctx context.Context, o AnalyzeOptions) (*Analysis, error) {
 	f.Checks, f.Waivers = checks.Apply(checks.Run(in), o.Waivers, o.Now)
 	f.Lagged = proven.lagged
 	f.Aside = proven.only.aside(proven.state, b.Tally())
-	f.Only, f.Incidents = o.Nodes, hours.Book(o.Cluster, excepted(o.Exceptions, o.Now)).Incidents(res.Last)
+	book := hours.Book(o.Cluster, excepted(o.Exceptions, o.Now))
+	f.Only = o.Nodes
+	f.Incidents, f.IncidentsMore = book.Report(res.Last, setup.State.Nodes.Ever)
 	f.Exceptions, f.Now = o.Exceptions, o.Now
 	return &Analysis{Report: b.Report(f), Facts: f, Log: res, Counts: counts, LeftOut: over.missedOfNodes.requests, Clocks: clocks, Unkept: unkeepable(in), Evidence: p.logs.Ledger}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/nodetrail/nodetrail/exceptions"
 	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/internal/config"
+	"github.com/nodetrail/nodetrail/report"
 	"github.com/nodetrail/nodetrail/store"
 	"github.com/nodetrail/nodetrail/tally"
 )
@@ -23,18 +24,43 @@ func (p *prover) incidents(ctx context.Context, cluster string, from time.Time, 
 	if err != nil {
 		return nil, nil, err
 	}
-	all, more := book.First(now, func(in *incidents.Incident) bool { return !in.Last.Before(from) && (which == nil || which(in)) }, most)
+	exists, err := existing(ctx, p.store)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, more := book.First(now, func(in *incidents.Incident) bool { return !in.Last.Before(from) && (which == nil || which(in)) }, most, exists)
 	return all, more, nil
 }
 
-// storedIncidents are the incidents of a store that have a finding since from, as of the last request that is stored. clock is the present
-// time.
-func storedIncidents(ctx context.Context, s *store.Store, cluster string, from time.Time, except *exceptions.Set, clock time.Time) ([]incidents.Incident, error) {
+// storedIncidents are all incidents of a store, as of the last request that is stored. clock is the present time.
+func storedIncidents(ctx context.Context, s *store.Store, cluster string, except *exceptions.Set, clock time.Time) ([]incidents.Incident, error) {
 	book, now, err := storedBook(ctx, s, cluster, except, clock)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(book.Incidents(now), func(in incidents.Incident) bool { return in.Last.Before(from) }), nil
+	return book.Incidents(now), nil
+}
+
+// existing says which nodes have Node objects, as far as the store knows; nil if it does not.
+func existing(ctx context.Context, s *store.Store) (func(node string) bool, error) {
+	all, err := s.Facts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f, err := fromStore(all)
+	return nodesOf(&f), err
+}
+
+// nodesOf says which nodes have Node objects; nil if that is not known.
+func nodesOf(f *report.Facts) func(node string) bool {
+	if f.Nodes == nil {
+		return nil
+	}
+	names := make(map[string]bool, len(f.Nodes))
+	for _, name := range f.Nodes {
+		names[name] = true
+	}
+	return func(node string) bool { return names[node] }
 }
 
 // storedBook is a book of what is stored, and when the last request was.

@@ -83,7 +83,7 @@ func TestIncidentsLastThroughRestarts(t *testing.T) {
 			commit(s, all)
 		}
 		defer s.Close()
-		out, err := storedIncidents(ctx, s, "prod", time.Time{}, nil, time.Now())
+		out, err := storedIncidents(ctx, s, "prod", nil, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -124,6 +124,7 @@ func (p *prover) results(ctx context.Context, t *tally.Tally, window time.Durati
 		t.EndBy(newest)
 		t.Events.Judged = t.Sums.Allow + t.Sums.Deny + t.Sums.Unknown
 		own.Events = report.EventsOf(&t.Events)
+		own.Lacks = append(slices.DeleteFunc(slices.Clone(own.Lacks), func(g codes.Gap) bool { return g.Code == codes.NamesTogether }), report.Together(t)...)
 	}
 	c := p.config()
 	kept, err := keptOf(c.Readiness.Keep)

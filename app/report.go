@@ -6,6 +6,7 @@ import (
 
 	"github.com/nodetrail/nodetrail/checks"
 	"github.com/nodetrail/nodetrail/exceptions"
+	"github.com/nodetrail/nodetrail/incidents"
 	"github.com/nodetrail/nodetrail/internal/config"
 	"github.com/nodetrail/nodetrail/report"
 )
@@ -63,6 +64,7 @@ func Report(ctx context.Context, o ReportOptions) (*report.Report, error) {
 		return nil, err
 	}
 	f.Lacks = append(f.Lacks, report.Uncovered(f.Since(t.From), newest, o.Window)...)
+	f.Lacks = append(f.Lacks, report.Together(t)...)
 	f.Events, f.MinWindow = report.EventsOf(&t.Events), c.Readiness.MinWindow.D()
 	only := onlyNodes(o.Nodes)
 	state, err := storedState(ctx, s, time.Time{})
@@ -78,8 +80,10 @@ func Report(ctx context.Context, o ReportOptions) (*report.Report, error) {
 	}
 	f.Only, f.Aside = o.Nodes, only.aside(state, t)
 	f.Exceptions, f.Now = exceptionsOf(c, o.Exceptions), time.Now()
-	if f.Incidents, err = storedIncidents(ctx, s, f.Cluster, from, f.Exceptions, f.Now); err != nil {
+	book, last, err := storedBook(ctx, s, f.Cluster, f.Exceptions, f.Now)
+	if err != nil {
 		return nil, err
 	}
+	f.Incidents, f.IncidentsMore = book.First(last, func(in *incidents.Incident) bool { return !in.Last.Before(from) }, incidents.ReportMost, nodesOf(&f))
 	return report.Make(t, f), nil
 }

@@ -80,7 +80,7 @@ func (w *incidentWatch) look(ctx context.Context) (took time.Duration, err error
 func (w *incidentWatch) compare(ctx context.Context, all []incidentSink) error {
 	now := w.clock()
 	c := w.config()
-	found, err := storedIncidents(ctx, w.store, c.Cluster, time.Time{}, exceptionsOf(c, nil), now)
+	found, err := storedIncidents(ctx, w.store, c.Cluster, exceptionsOf(c, nil), now)
 	if err != nil {
 		return err
 	}

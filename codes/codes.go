@@ -45,6 +45,7 @@ const (
 	LogEmpty        Code = "log-empty"
 	LogWithoutNodes Code = "log-without-nodes"
 	WindowEmpty     Code = "window-empty"
+	NamesTogether   Code = "names-together"
 	LogUnread       Code = "log-unread"
 	DenialsUnlogged Code = "denials-unlogged"
 	LinesUnreadable Code = "lines-unreadable"

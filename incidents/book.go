@@ -22,6 +22,9 @@ type Book struct {
 	of      map[holder][]*part
 }
 
+// ReportMost is how many incidents a report lists; it counts the others.
+const ReportMost = 1000
+
 // holder is whose credential is used.
 type holder struct {
 	name string
@@ -52,16 +55,28 @@ func (b *Book) Add(k *tally.Key, g *tally.Group, excepted bool) {
 
 // Incidents returns the incidents as of a time, which is that of the log's last request: the open ones first, then the latest.
 func (b *Book) Incidents(now time.Time) []Incident {
-	out, _ := b.First(now, func(*Incident) bool { return true }, math.MaxInt/2)
+	out, _ := b.First(now, func(*Incident) bool { return true }, math.MaxInt/2, nil)
 	return out
 }
 
+// Report returns those that a report lists, and counts the others by their state.
+func (b *Book) Report(now time.Time, exists func(node string) bool) ([]Incident, map[State]int) {
+	return b.First(now, func(*Incident) bool { return true }, ReportMost, exists)
+}
+
 // First returns at most so many of the incidents that are chosen, in the order of [Book.Incidents], and counts the others by their state. It keeps no others
-// in memory.
-func (b *Book) First(now time.Time, chosen func(*Incident) bool, most int) (out []Incident, more map[State]int) {
+// in memory. Those of nodes that exist come before those of all others when there are too many: a client can make up any number of names. exists is nil where
+// that is not known.
+func (b *Book) First(now time.Time, chosen func(*Incident) bool, most int, exists func(node string) bool) (out []Incident, more map[State]int) {
 	out, more = []Incident{}, map[State]int{}
+	made := func(in *Incident) int {
+		if exists != nil && in.Kind == OfNode && !exists(in.Credential) {
+			return 1
+		}
+		return 0
+	}
 	cut := func() {
-		slices.SortFunc(out, compare)
+		slices.SortFunc(out, func(x, y Incident) int { return cmp.Or(cmp.Compare(made(&x), made(&y)), compare(x, y)) })
 		for i := most; i < len(out); i++ {
 			more[out[i].State]++
 		}
@@ -82,6 +97,7 @@ func (b *Book) First(now time.Time, chosen func(*Incident) bool, most int) (out 
 		}
 	}
 	cut()
+	slices.SortFunc(out, compare)
 	return out, more
 }
 

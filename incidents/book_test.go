@@ -433,3 +433,36 @@ func TestExceptionOfOneRule(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// If there are too many incidents, those of nodes that exist are listed and made-up names are counted, however bad and late what these did is. A user is no
+// made-up node.
+func TestMadeUpNodesAreCounted(t *testing.T) {
+	b := NewBook("prod")
+	add := func(node string, at time.Time, severity rules.Severity) {
+		b.Add(&tally.Key{Rule: "out-of-scope-secret-read", Node: node}, &tally.Group{Count: 1, First: at, Last: at, Severity: severity, Allowed: true, Succeeded: severity == rules.Critical}, false)
+	}
+	now := noon
+	for i := range 50 {
+		add(fmt.Sprint("made-", i), now, rules.Critical)
+	}
+	add("worker-1", now.Add(-time.Minute), rules.Critical)
+	add("worker-2", now.Add(-time.Minute), rules.High)
+	add("system:serviceaccount:a:b", now.Add(-time.Minute), rules.High)
+	exists := func(node string) bool { return strings.HasPrefix(node, "worker-") }
+	for _, most := range []int{3, 4, 30} {
+		got, more := b.First(now, func(*Incident) bool { return true }, most, exists)
+		of := map[string]bool{}
+		for i := range got {
+			of[got[i].Credential] = true
+		}
+		if len(got) != most || more[Open] != 53-most || !of["worker-1"] || !of["worker-2"] || !of["system:serviceaccount:a:b"] {
+			t.Errorf("of %d: %v, more %v", most, of, more)
+		}
+		if !slices.IsSortedFunc(got, compare) {
+			t.Errorf("of %d: not in order", most)
+		}
+	}
+	if got, more := b.First(now, func(*Incident) bool { return true }, 3, nil); len(got) != 3 || more[Open] != 50 || !strings.HasPrefix(got[0].Credential, "made-") {
+		t.Errorf("where it is not known: %+v, more %v", got, more)
+	}
+}

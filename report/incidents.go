@@ -114,7 +114,7 @@ func (t Text) incidents(b *strings.Builder, r *Report) {
 	fmt.Fprintf(b, "\n%s  %s\n", t.paint(bold, "Incidents"), r.incidentCounts())
 	for i := range r.Incidents {
 		if i == listedIncidents {
-			fmt.Fprintf(b, "  and %s\n", plural(int64(len(r.Incidents)-i), "more incident"))
+			fmt.Fprintf(b, "  and %s\n", plural(r.incidentCount()-int64(i), "more incident"))
 			break
 		}
 		t.incidentHead(b, &r.Incidents[i], "  ")
@@ -126,6 +126,14 @@ func (t Text) incidents(b *strings.Builder, r *Report) {
 func (r *Report) incidentCounts() string {
 	counts := r.incidentsBy()
 	return fmt.Sprintf("%d open, %d quiet, %d closed", counts[incidents.Open], counts[incidents.Quiet], counts[incidents.Closed])
+}
+
+// incidentCount is how many incidents there are, listed or not.
+func (r *Report) incidentCount() (n int64) {
+	for _, of := range r.incidentsBy() {
+		n += of
+	}
+	return n
 }
 
 // incidentsBy is how many incidents are in each state.

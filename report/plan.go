@@ -162,7 +162,9 @@ func (s *steps) closeHoles(x *Readiness) {
 			`printf '%s\n' '- level: Metadata' '  userGroups: ["system:nodes"]'`,
 			"nodetrail analyze --audit-policy <policy.yaml> --state <journal> <audit log>")
 	}
-	if slices.ContainsFunc(x.Holes, func(h Hole) bool { return h.Kind == codes.Log && h.Code != codes.WindowShort }) { // time alone mends a short log
+	if slices.ContainsFunc(x.Holes, func(h Hole) bool {
+		return h.Kind == codes.Log && h.Code != codes.WindowShort && h.Code != codes.NamesTogether
+	}) { // time alone mends a short log
 		s.add(codes.CompleteLog, nil, "nodetrail analyze --state <journal> '/var/log/kubernetes/audit/*.log*'")
 	}
 	if has(codes.Node) {

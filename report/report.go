@@ -34,7 +34,7 @@ type Report struct {
 	TokenAudiences Audiences `json:"tokenAudiences"`
 	// Incidents are findings about one credential that follow each other: the open ones first.
 	Incidents []incidents.Incident `json:"incidents"`
-	// IncidentsMore counts, by their state, those that are not listed; only the pages of a store leave any out.
+	// IncidentsMore counts, by their state, those that are not listed.
 	IncidentsMore map[incidents.State]int `json:"incidentsMore,omitempty"`
 
 	Findings []Finding `json:"findings"`

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodetrail/nodetrail/codes"
+	"github.com/nodetrail/nodetrail/tally"
 )
 
 // ParseWindow reads the length of a window, in which days may be given, too: 90m, 24h, 7d. "" is 0, which is all that there is.
@@ -24,6 +25,15 @@ func ParseWindow(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q is no duration such as 90m, 24h or 7d", s)
 	}
 	return d, nil
+}
+
+// Together is the gap that requests leave whose node names a tally does not distinguish, since there are too many; nil where there is none.
+func Together(t *tally.Tally) []codes.Gap {
+	n := t.Nodes[tally.Others]
+	if n == nil {
+		return nil
+	}
+	return []codes.Gap{{Kind: codes.Log, Code: codes.NamesTogether, Params: codes.Params{codes.Int(codes.ParamTotal, n.Requests)}}}
 }
 
 // Uncovered is the gap that requests from from to to leave in a window that was asked for; nil where there is none.

@@ -57,7 +57,7 @@ func newSite(t testing.TB, step time.Duration) *site {
 		Incidents: func(ctx context.Context, from time.Time, which func(*incidents.Incident) bool, most int) ([]incidents.Incident, map[incidents.State]int, error) {
 			b := incidents.NewBook("")
 			err := st.Acts(ctx, func(k *tally.Key, g *tally.Group) { b.Add(k, g, false) })
-			all, more := b.First(s.o.Now(), func(in *incidents.Incident) bool { return !in.Last.Before(from) && (which == nil || which(in)) }, most)
+			all, more := b.First(s.o.Now(), func(in *incidents.Incident) bool { return !in.Last.Before(from) && (which == nil || which(in)) }, most, nil)
 			return all, more, err
 		},
 	}

@@ -21,8 +21,6 @@ const (
 	// maxWindows is how many windows are kept. Of those with many findings fewer are: together they have at most maxKept, if it is not one alone.
 	maxWindows = 4
 	maxKept    = 100_000
-	// maxIncidents is how many incidents of a window are kept in full; the others are counted.
-	maxIncidents = 1000
 	// loadWithin is how long reading a window may take.
 	loadWithin = 5 * time.Minute
 	// staleFor is for how long what was read is shown while it is read anew, if that takes more than cache.slow, by default slow.
@@ -84,7 +82,7 @@ type cache struct {
 	loads chan struct{} // one window is read at a time
 	slow  time.Duration
 	most  int // maxKept, but in tests
-	keep  int // maxIncidents, but in tests
+	keep  int // incidents.ReportMost, but in tests
 	// worth is how long reading must have taken for what is over to be kept.
 	worth time.Duration
 
@@ -112,7 +110,7 @@ type loading struct {
 
 func newCache(o *Options) *cache {
 	return &cache{
-		store: o.Store, facts: o.Facts, prove: o.Prove, incidents: o.Incidents, cluster: o.Cluster, step: o.Step, fresh: time.Second, times: 4, slow: slow, worth: slow / 5, now: time.Now, clock: o.Now, loads: make(chan struct{}, 1), turn: o.Turn, most: maxKept, keep: maxIncidents,
+		store: o.Store, facts: o.Facts, prove: o.Prove, incidents: o.Incidents, cluster: o.Cluster, step: o.Step, fresh: time.Second, times: 4, slow: slow, worth: slow / 5, now: time.Now, clock: o.Now, loads: make(chan struct{}, 1), turn: o.Turn, most: maxKept, keep: incidents.ReportMost,
 		windows: map[time.Duration]*cached{},
 	}
 }
@@ -297,6 +295,7 @@ func (c *cache) read(ctx context.Context, window time.Duration, old *snapshot) (
 	t.Events.Judged = t.Sums.Allow + t.Sums.Deny + t.Sums.Unknown
 	facts.Events = report.EventsOf(&t.Events)
 	facts.Lacks = append(slices.Clip(facts.Lacks), report.Uncovered(facts.Since(t.From), newest, window)...)
+	facts.Lacks = append(facts.Lacks, report.Together(t)...)
 	if facts.Cluster == "" {
 		facts.Cluster = c.cluster
 	}

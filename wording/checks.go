@@ -253,6 +253,9 @@ var items = map[checks.Code]func(*checks.Item) string{
 // stateGap says why the state is incomplete. The value is a code, and for some a kind of objects after it.
 func stateGap(i *checks.Item) string {
 	code, kind, _ := strings.Cut(i.Value, " ")
+	if codes.Code(code) == codes.NamesTogether {
+		return "the log has too many names of nodes, so that some requests count without theirs"
+	}
 	why := map[codes.Code]string{
 		codes.KindMissing: "it has no " + kind, codes.KindPartial: "it may not have every " + kind, codes.KindRefused: "the recorder may not list and watch " + kind,
 		codes.KindUnlisted: kind + " was not listed yet", codes.WatchInterrupted: "the watch of " + kind + " is interrupted",

@@ -98,6 +98,13 @@ var sentences = map[codes.Code]func(codes.Params) string{
 	codes.WindowEmpty: func(p codes.Params) string {
 		return NothingInWindow(p.Time(codes.ParamFirst), p.Time(codes.ParamLast))
 	},
+	codes.NamesTogether: func(p codes.Params) string {
+		names := "more"
+		if n := p.Int(codes.ParamCount); n > 0 {
+			names = fmt.Sprint(n)
+		}
+		return fmt.Sprintf("the log has too many names of nodes: %s names without a Node object count together, as (others), with %s", names, Plural(p.Int(codes.ParamTotal), "request"))
+	},
 	codes.LogUnread: func(p codes.Params) string {
 		return "the log was not read to its end: " + p.Text(codes.ParamTrouble)
 	},
