@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,14 +68,34 @@ func plainOf(text []byte) (v any, err error) {
 // encodeYAML writes what plainOf returns. Reading JSON as YAML would do, but that has no place for some characters, nor for long keys.
 func encodeYAML(plain any) ([]byte, error) {
 	var out bytes.Buffer
+	var all yaml.Node
+	if err := all.Encode(numbers(plain)); err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	quote(&all)
 	e := yaml.NewEncoder(&out)
 	e.SetIndent(2)
 	e.CompactSeqIndent()
-	if err := errors.Join(e.Encode(numbers(plain)), e.Close()); err != nil {
+	if err := errors.Join(e.Encode(&all), e.Close()); err != nil {
 		return nil, fmt.Errorf("encoding: %w", err)
 	}
 	return out.Bytes(), nil
 }
+
+// quote puts strings in quotes, keys too, that do not begin with a letter or a slash. Of the others the encoder quotes those that mean something else in YAML 1.1,
+// such as no. What a program takes for a number, a time, a merge or a value of another kind begins otherwise.
+func quote(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0 {
+		if n.Value == "" || !plainStart.MatchString(n.Value) {
+			n.Style = yaml.DoubleQuotedStyle
+		}
+	}
+	for _, c := range n.Content {
+		quote(c)
+	}
+}
+
+var plainStart = regexp.MustCompile(`^[A-Za-z/]`)
 
 // numbers makes numbers of those that JSON has as text. The encoder writes tabs after line ends as nobody reads them, but in quotes.
 func numbers(v any) any {

@@ -7,6 +7,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
@@ -191,6 +192,53 @@ func TestYAMLOfEachCharacter(t *testing.T) {
 		}
 		if err := hostileReport(t, in).WriteYAML(io.Discard); err != nil {
 			t.Errorf("%U: %v", chunk[0], err)
+		}
+	}
+}
+
+// implicit are the plain scalars that PyYAML, the widest resolver of YAML 1.1, takes for something else than a string, or refuses; with y and n, of which YAML 1.1
+// itself says so, and the numbers of YAML 1.2.
+var implicit = regexp.MustCompile(`^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF|y|Y|n|N` +
+	`|[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)` +
+	`|[-+]?0b[0-1_]+|[-+]?0o?[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+|[-+]?[0-9.]+[eE][-+]?[0-9]+` +
+	`|<<|=|~|null|Null|NULL|[!&*].*|` +
+	`\d\d\d\d-\d\d-\d\d|\d\d\d\d-\d\d?-\d\d?(?:[Tt]|[ \t]+)\d\d?:\d\d:\d\d(?:\.\d*)?(?:[ \t]*(?:Z|[-+]\d\d?(?::\d\d)?))?)$`)
+
+// A string stays a string in any version of YAML, as a value and as a key.
+//
+// Seen to fail with = as the encoder writes it, and where keys are left as they are.
+func TestYAMLOfStringsThatLookOtherwise(t *testing.T) {
+	all := []string{
+		"=", "<<", "~", "", "y", "Y", "n", "N", "yes", "Yes", "no", "NO", "on", "On", "off", "OFF", "true", "False", "null", "NULL", "1:30", "190:20:30", "-1:30.5", "0o17", "017",
+		"0x1F", "0b11", "1_000", "1_0.5", "+1", "-7", ".inf", "-.INF", ".nan", ".5", "1.", "1e3", "6.02e+23", "2026-11-21", "2026-11-21T06:04:19Z", "2026-1-2 3:4:5 -5", "!x", "&x", "*x",
+		"@x", "%x", "- x", "? x", ": x", "x: y", "x #y", "| x", "_1", "/api", "a", "nodes/proxy", "10.0.0.1", "::1", "#", " x", "x ", "---", "...",
+	}
+	const from = "0123456789_:.-+=<~eExXoObBnNyYaAifT /!&*"
+	for seed := range effort.Of[uint64](3000, 500) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		b := make([]byte, 1+r.IntN(6))
+		for i := range b {
+			b[i] = from[r.IntN(len(from))]
+		}
+		all = append(all, string(b))
+	}
+	for _, s := range all {
+		for what, in := range map[string]any{"value": map[string]any{"a": s}, "key": map[string]any{s: "a"}, "item": map[string]any{"a": []any{s}}} {
+			out, err := marshalYAML(in)
+			if err != nil {
+				t.Fatalf("%s %q: %v", what, s, err)
+			}
+			back, err := yaml.YAMLToJSON(out)
+			want, _ := json.Marshal(in)
+			if err != nil || string(back) != string(want) {
+				t.Errorf("%s %q is read as %s in %s: %v", what, s, back, out, err)
+			}
+			for _, plain := range strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' }) {
+				plain = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(plain, "a: "), "  - "), "- ")
+				if plain = strings.TrimSuffix(plain, ": a"); plain != "a:" && implicit.MatchString(plain) {
+					t.Errorf("%s %q is written plain: %s", what, s, out)
+				}
+			}
 		}
 	}
 }
