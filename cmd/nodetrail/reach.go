@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -74,8 +73,8 @@ func (f *reachFlags) prepare(args []string, std streams) (err error) {
 		if f.since != "" || f.until != "" {
 			return errors.New("--at is for one instant: do not use --since or --until with it")
 		}
-		if f.At, err = time.Parse(time.RFC3339Nano, f.at); err != nil {
-			return fmt.Errorf("--at: %q is not a time such as 2026-11-21T06:04:19.448Z", f.at)
+		if f.At, err = instant(f.at); err != nil {
+			return fmt.Errorf("--at: %w", err)
 		}
 	}
 	if len(f.State)+len(args) == 0 {
