@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -310,4 +311,16 @@ func (x *explaining) findSkipped(ctx context.Context, logs judging.Logs, ids map
 		return nil, err
 	}
 	return keep(x.setup().Judge.Judge(found)), nil
+}
+
+// ParseInstant reads a time that a state can have. None is of before 1970, or is too late to be counted in nanoseconds; the zero time means something else.
+func ParseInstant(s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	switch {
+	case err != nil:
+		return t, fmt.Errorf("%q is not a time such as 2026-11-21T06:04:19.448Z", s)
+	case t.Before(time.Unix(0, 0)) || t.After(time.Unix(0, math.MaxInt64)):
+		return t, fmt.Errorf("%q is not a time between 1970 and 2262: no state is of that time", s)
+	}
+	return t, nil
 }

@@ -178,9 +178,10 @@ func someSeen(all []incidents.Seen, most int) string {
 	return wording.Some(values, len(values), most)
 }
 
-// WriteIncidents writes all incidents in full.
-func (t Text) WriteIncidents(w io.Writer, all []incidents.Incident) error {
+// WriteIncidents writes the incidents in full, and says how many more there are.
+func (t Text) WriteIncidents(w io.Writer, r *Report) error {
 	var b strings.Builder
+	all := r.Incidents
 	if len(all) == 0 {
 		fmt.Fprintf(&b, "No incidents.\n")
 	}
@@ -189,6 +190,9 @@ func (t Text) WriteIncidents(w io.Writer, all []incidents.Incident) error {
 			b.WriteByte('\n')
 		}
 		t.incident(&b, &all[i])
+	}
+	if more := r.incidentCount() - int64(len(all)); more > 0 {
+		fmt.Fprintf(&b, "\nand %s\n", plural(more, "more incident"))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("writing the incidents: %w", err)
@@ -254,11 +258,12 @@ func (t Text) incident(b *strings.Builder, in *incidents.Incident) {
 	}
 }
 
-// WriteIncidentsJSON writes incidents as an indented JSON object with the member incidents.
-func WriteIncidentsJSON(w io.Writer, all []incidents.Incident) error {
+// WriteIncidentsJSON writes the incidents, and how many more there are, as an indented JSON object with the keys that they have in a report.
+func WriteIncidentsJSON(w io.Writer, r *Report) error {
 	err := wording.WriteJSON(w, struct {
-		Incidents []incidents.Incident `json:"incidents"`
-	}{all})
+		Incidents []incidents.Incident    `json:"incidents"`
+		More      map[incidents.State]int `json:"incidentsMore,omitempty"`
+	}{r.Incidents, r.IncidentsMore})
 	if err != nil {
 		return fmt.Errorf("writing the incidents: %w", err)
 	}

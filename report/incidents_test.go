@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -40,5 +41,26 @@ func TestUrgentIncident(t *testing.T) {
 		if remark != c.want || line == c.want {
 			t.Errorf("%s, %s: remarks %q, lines %v", c.state, c.severity, s.Remarks, s.Lines)
 		}
+	}
+}
+
+// What a report does not list of incidents is counted wherever they are written.
+func TestIncidentsMoreAreSaid(t *testing.T) {
+	r := &Report{Incidents: make([]incidents.Incident, 7), IncidentsMore: map[incidents.State]int{incidents.Open: 3, incidents.Closed: 2}}
+	var text, short strings.Builder
+	if err := (Text{}).WriteIncidents(&text, r); err != nil || !strings.HasSuffix(text.String(), "\nand 5 more incidents\n") {
+		t.Errorf("%v: %s", err, &text)
+	}
+	if (Text{}).incidents(&short, r); !strings.Contains(short.String(), "and 7 more incidents") {
+		t.Errorf("%s", &short)
+	}
+	var out bytes.Buffer
+	if err := WriteIncidentsJSON(&out, r); err != nil || !strings.Contains(out.String(), `"incidentsMore": {`) {
+		t.Errorf("%v: %s", err, &out)
+	}
+	r.IncidentsMore = nil
+	text.Reset()
+	if err := (Text{}).WriteIncidents(&text, r); err != nil || strings.Contains(text.String(), "more incident") {
+		t.Errorf("%v: %s", err, &text)
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -157,23 +155,11 @@ func (f *explainFlags) asked(args []string) (err error) {
 		return err
 	}
 	if f.at != "" {
-		if f.At, err = instant(f.at); err != nil {
+		if f.At, err = app.ParseInstant(f.at); err != nil {
 			return fmt.Errorf("--at: %w", err)
 		}
 	}
 	return nil
-}
-
-// instant reads a time that a state can have. None is of before 1970, or is too late to be counted in nanoseconds; the zero time means something else.
-func instant(s string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339Nano, s)
-	switch {
-	case err != nil:
-		return t, fmt.Errorf("%q is not a time such as 2026-11-21T06:04:19.448Z", s)
-	case t.Before(time.Unix(0, 0)) || t.After(time.Unix(0, math.MaxInt64)):
-		return t, fmt.Errorf("%q is not a time between 1970 and 2262: no state is of that time", s)
-	}
-	return t, nil
 }
 
 func (f *explainFlags) write(w io.Writer, ex *explain.Explanation) error {

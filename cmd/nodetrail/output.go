@@ -88,9 +88,9 @@ func (o *reportOutput) write(w io.Writer, r *report.Report) (err error) {
 func (o *reportOutput) to(w io.Writer, r *report.Report) error {
 	switch {
 	case o.onlyIncidents && o.output == "json":
-		return report.WriteIncidentsJSON(w, r.Incidents)
+		return report.WriteIncidentsJSON(w, r)
 	case o.onlyIncidents:
-		return o.text(w).WriteIncidents(w, r.Incidents)
+		return o.text(w).WriteIncidents(w, r)
 	}
 	return o.text(w).WriteAs(w, o.output, r)
 }

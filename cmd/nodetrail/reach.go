@@ -73,7 +73,7 @@ func (f *reachFlags) prepare(args []string, std streams) (err error) {
 		if f.since != "" || f.until != "" {
 			return errors.New("--at is for one instant: do not use --since or --until with it")
 		}
-		if f.At, err = instant(f.at); err != nil {
+		if f.At, err = app.ParseInstant(f.at); err != nil {
 			return fmt.Errorf("--at: %w", err)
 		}
 	}
