@@ -69,13 +69,9 @@ func (r *nameRooms) entry(e *tally.Entry, served bool) *tally.Entry {
 		node = r.place(e.Node, served)
 		left = node != e.Node
 	}
-	places := make([]string, len(e.Findings))
 	for i := range e.Findings {
-		f := &e.Findings[i]
-		if places[i] = f.Key.Node; places[i] != "" {
-			places[i] = r.place(f.Key.Node, served)
-		}
-		left = left || places[i] != f.Key.Node
+		name := e.Findings[i].Key.Node
+		left = left || name != "" && r.place(name, served) != name
 	}
 	if !left {
 		return e
@@ -83,8 +79,10 @@ func (r *nameRooms) entry(e *tally.Entry, served bool) *tally.Entry {
 	r.requests++
 	out := *e
 	out.Node, out.Findings = node, slices.Clone(e.Findings)
-	for i := range places {
-		out.Findings[i].Key.Node = places[i]
+	for i := range out.Findings {
+		if k := &out.Findings[i].Key; k.Node != "" {
+			k.Node = r.place(k.Node, served)
+		}
 	}
 	return &out
 }
