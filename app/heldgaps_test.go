@@ -40,7 +40,6 @@ func TestARestartKeepsGapsOfTheState(t *testing.T) {
 		return []byte(strings.ReplaceAll(strings.ReplaceAll(fitsNoOther, "06:05:03", at), "doubt-1", "at-"+at))
 	}
 	lines = slices.Concat([][]byte{event("05:00:00"), event("05:30:00")}, lines, [][]byte{event("07:20:00"), event("07:50:00")})
-	const newest = "2026-11-21T07:50:00.4Z"
 	write("whole.log", bytes.Join(lines, nil))
 	said := func(r *report.Report) []string { return slices.Sorted(slices.Values(r.State.Warnings)) }
 	analyzed := func(state string) []string {

@@ -31,9 +31,12 @@ func (h *habit) beat(slot int64) bool {
 func (n *credentials) detour(h *habit, slot int64) (from, to int64, is bool) {
 	elsewhere := func(s int64) bool { return n.elsewhere(h, func(o *habit) bool { return o.beat(s) }) }
 	for at := slot - 1; at <= slot+1; at++ {
-		for from = at; !elsewhere(from) && at-from <= slotsOfDetour; from-- {
+		from, to = at, at
+		for !elsewhere(from) && at-from <= slotsOfDetour {
+			from--
 		}
-		for to = at; !elsewhere(to) && to-from <= slotsOfDetour; to++ {
+		for !elsewhere(to) && to-from <= slotsOfDetour {
+			to++
 		}
 		if to-from > slotsOfDetour || !n.elsewhere(h, func(o *habit) bool { return o.Alive >= livesFor && o.beat(from) }) {
 			continue
