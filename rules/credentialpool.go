@@ -4,9 +4,10 @@ package rules
 type pools struct {
 	minute  int64
 	known   bool
-	home    bool // a kubelet comes from an address of its Node
-	nodes   int  // how many come from elsewhere
-	several int  // of those, from several addresses at once
+	home    bool  // a kubelet comes from an address of its Node
+	nodes   int   // how many come from elsewhere
+	several int   // of those, from several addresses at once
+	began   int64 // when the log begins
 	// at is how many nodes came from each address in the hour up to the minute.
 	at map[string]int
 }
@@ -20,9 +21,9 @@ func (d *credentialDetector) pooled(n *credentials, value string, minute int64, 
 	}
 	p := &d.pools
 	if !p.known || p.minute != minute {
-		*p = pools{minute: minute, known: true, at: map[string]int{}}
+		*p = pools{minute: minute, began: d.beganAt(), known: true, at: map[string]int{}}
 		for _, other := range d.nodes {
-			from, several, home := other.places(minute, s)
+			from, several, home := other.places(minute, p.began, s)
 			if home {
 				p.home = true
 				break
@@ -35,7 +36,7 @@ func (d *credentialDetector) pooled(n *credentials, value string, minute int64, 
 	if p.home || p.closedTo(n, value, minute) {
 		return false
 	}
-	from, several, _ := n.places(minute, s)
+	from, several, _ := n.places(minute, p.began, s)
 	others, many := p.nodes-from, p.several-several
 	if others == 2 { // it counts itself, or connections of both would have to be in the same place
 		return many >= 1 && 2*p.several > p.nodes
@@ -79,7 +80,7 @@ func (n *credentials) recent(minute int64, f func(h *habit)) {
 
 // places counts the node if it came from addresses that its Node does not have in the hour up to the minute, and if from several at once. home says that its kubelet came
 // from one that it has, ever.
-func (n *credentials) places(minute int64, s State) (from, several int, home bool) {
+func (n *credentials) places(minute, began int64, s State) (from, several int, home bool) {
 	var own []string
 	for kind := range uint8(useCertificate) {
 		for i, h := range n.used[kind] {
@@ -98,7 +99,7 @@ func (n *credentials) places(minute int64, s State) (from, several int, home boo
 				from = 1
 			}
 			for _, o := range n.used[kind][i+1:] {
-				if !isLoopback(o.Value) && abreast(h, o, minute) {
+				if !isLoopback(o.Value) && abreast(h, o, minute, began) {
 					several = 1
 				}
 			}
@@ -108,8 +109,8 @@ func (n *credentials) places(minute int64, s State) (from, several int, home boo
 }
 
 // abreast reports whether both were in use at the same time in the hour up to the minute, in a quarter of the minutes since both are known, and not only in those in which connections
-// went from one to the other and back.
-func abreast(a, b *habit, minute int64) bool {
+// went from one to the other and back. They are known for ten minutes, or since the log began: whoever uses the credentials of several nodes does so for moments.
+func abreast(a, b *habit, minute, began int64) bool {
 	if !a.First.Before(b.Last) || !b.First.Before(a.Last) {
 		return false
 	}
@@ -119,5 +120,25 @@ func abreast(a, b *habit, minute int64) bool {
 			both++
 		}
 	}
+	if minute-from < movedFor && from > began+movedFor {
+		return false
+	}
 	return both > 0 && 4*both >= minute-from || turns(a, b, minute) >= inTurn
+}
+
+// beganAt is the minute of the first renewal of a Lease that is known, or of the first request where none is.
+func (d *credentialDetector) beganAt() (minute int64) {
+	for _, n := range d.nodes {
+		for kind := range uint8(useCertificate) {
+			for _, h := range n.used[kind] {
+				if m := minuteAt(h.Began); !h.Began.IsZero() && (minute == 0 || m < minute) {
+					minute = m
+				}
+			}
+		}
+	}
+	if minute == 0 {
+		return minuteAt(d.begins())
+	}
+	return minute
 }

@@ -45,6 +45,15 @@ func TestManyAddressesOfAGateway(t *testing.T) {
 			}
 			p.taken(10*minute, "worker-1", "203.0.113.200")
 		}, "critical"},
+		{"four nodes of one address, and somebody with all their credentials", func(p *tale) {
+			pool(p, 4, 1)
+			for s := 20 * minute; s < 22*minute; s += 20 {
+				for i := 1; i <= 4; i++ {
+					p.one(s+i, fmt.Sprintf("worker-%d", i), comes("203.0.113.200"))
+				}
+			}
+			p.taken(21*minute, "worker-1", "203.0.113.200")
+		}, "critical"},
 		{"each connection picks one, but for a node that comes from its own", func(p *tale) {
 			pool(p, 9, 8)
 			p.kubelets(10, 0, hour, 10, func(node, _ int) bool { return node < 10 }, comes("10.0.0.10"))

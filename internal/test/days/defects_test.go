@@ -37,7 +37,7 @@ var defects = []defect{
 	{"nothing is taken from a silent node", "rules/credentialtaken.go", "if !o.strange || !d.outside(n, &t, s) {", "if d.outside(n, &t, s) || home == \"\" {"},
 	{"an address of three nodes is a gateway's", "rules/credentialtaken.go", "d.gateway(n, t.Value, s) && d.livesBehind(n, t, s) {", "d.shared(t.Value) {"},
 	{"a renewal of a Lease says where nodes live", "rules/credentiallife.go", "if h.Lived >= livesFor {", "if h.Renews > 0 {"},
-	{"nobody is strange in the other family", "rules/credentialtaken.go", "return nobody || strangeOf", "return nobody && false || strangeOf"},
+	{"nobody is strange in the other family", "rules/credentialorigin.go", "return nobody || strangeOf", "return nobody && false || strangeOf"},
 	{"what the credential's holder writes of its addresses counts at once", "cluster/nodes.go", "settles = int64(10 * time.Minute)", "settles = int64(0)"},
 	{"alerts cut the names of objects", "sinks/alertmanager/alert.go", "a.name(bounded(name, maxObject), last, w)", "a.name(clean(name), last, w)"},
 	{"deleted secrets are not rotated", "incidents/span.go", `"watch", "patch", "delete", "deletecollection"}`, `"watch", "patch", "deletecollection"}`},

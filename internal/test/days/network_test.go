@@ -59,7 +59,7 @@ func TestNetworksAreQuiet(t *testing.T) {
 func TestTheftThroughNetworks(t *testing.T) {
 	stolen := map[string]int{}
 	throughNetworks(t, func(seed uint64, kind string, d *Day, did string) {
-		for _, how := range []string{"from elsewhere", "while the kubelet is silent", "from another node's address"} {
+		for _, how := range []string{"from elsewhere", "while the kubelet is silent", "from another node's address", "with other credentials"} {
 			day := d.copyOf()
 			m := &mutator{newRand(seed, 78), day}
 			m.bind()
@@ -79,7 +79,11 @@ func TestTheftThroughNetworks(t *testing.T) {
 				theft.SourceIPs = []string{a.theft.Address}
 			}
 			theft.AuditID, theft.UserAgent = a.id, a.like.UserAgent
-			m.add(theft)
+			if m.add(theft); how == "with other credentials" {
+				a.others(theft)
+				a.renew(theft)
+				m.add(a.new...)
+			}
 			if how == "while the kubelet is silent" {
 				from := theft.Received.Add(-time.Duration(1+m.IntN(8)) * minute)
 				if from.Before(day.From.Add(10 * minute)) {
@@ -101,7 +105,7 @@ func TestTheftThroughNetworks(t *testing.T) {
 			}
 		}
 	})
-	if len(stolen) != 3 {
+	if len(stolen) != 4 {
 		t.Errorf("thefts: %v", stolen)
 	}
 }
