@@ -202,8 +202,9 @@ Six cases are medium at most, because addresses prove too little there:
   the kubelet on the machine that has it comes from there. The node that had it stopped to come from there at most ten minutes before, all
   renewals of the other node come from there since, and connections from its old address end within ten minutes. The first of these nodes
   was never seen at another address before;
-- no kubelet of the cluster comes from an address of its own Node, and most nodes come from several addresses at once, such as behind a NAT
-  or a load balancer with many. Once each of these addresses is used by several nodes, six on average, another one is a stranger's.
+- no kubelet of the cluster comes from an address of its own Node, and most nodes come from several addresses at once, for ten minutes or
+  since the log began, such as behind a NAT or a load balancer with many. Once each of these addresses is used by several nodes, six on
+  average, another one is a stranger's.
 
 ## Why
 A kubelet's key lies on the node's disk. Programs on the node that borrow it break when its rights shrink. An attacker who copied it uses
