@@ -253,8 +253,15 @@ var items = map[checks.Code]func(*checks.Item) string{
 // stateGap says why the state is incomplete. The value is a code, and for some a kind of objects after it.
 func stateGap(i *checks.Item) string {
 	code, kind, _ := strings.Cut(i.Value, " ")
-	if codes.Code(code) == codes.NamesTogether {
+	switch codes.Code(code) { // is of the log
+	case codes.NamesTogether:
 		return "the log has too many names of nodes, so that some requests count without theirs"
+	case codes.WindowUncovered:
+		return "the requests in the store do not cover the window"
+	case codes.WindowEmpty:
+		return "the window has no request"
+	case codes.DenialsUnlogged:
+		return "refusals in the API server's own log are not in the audit log"
 	}
 	why := map[codes.Code]string{
 		codes.KindMissing: "it has no " + kind, codes.KindPartial: "it may not have every " + kind, codes.KindRefused: "the recorder may not list and watch " + kind,

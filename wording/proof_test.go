@@ -339,3 +339,16 @@ func scenarioOf(t *testing.T, node, user string) *analyzed.Outcome {
 	}
 	return out
 }
+
+// What is missing from the state or the log for the check state-complete is said, and not named by its code.
+func TestIncompleteStateInWords(t *testing.T) {
+	for _, c := range []codes.Code{
+		codes.KindMissing, codes.KindPartial, codes.KindRefused, codes.KindUnlisted, codes.WatchInterrupted, codes.VolumesMissing, codes.StateEndsEarly, codes.StateForgotten,
+		codes.NotWatched, codes.NotWatchedMore, codes.WatchErrors, codes.StateUnreadable, codes.EntryUnreadable, codes.NamesTogether, codes.WindowUncovered, codes.WindowEmpty,
+		codes.DenialsUnlogged,
+	} {
+		if said := (wording.English{}).Check(&checks.Item{Code: checks.CodeStateGap, Value: string(c) + " Node"}); strings.Contains(said, string(c)) {
+			t.Errorf("%s: %q", c, said)
+		}
+	}
+}
