@@ -113,13 +113,15 @@ fuzz-ready: ## put READY_CASES=100000 made-up days through the checks behind REA
 # For the night: an attack is a simulated half-hour, and takes a fifth of a second; a quiet day of 500 nodes takes a minute or two. The seed is in the output.
 ATTACKS     ?= 10000
 QUIET_DAYS  ?= 10
+NETWORKS    ?= 100
 HOSTILE_FOR ?= 10m
 ATTACK_SEED ?= $(shell date +%s)
 
 .PHONY: attack
-attack: attack-hostile ## compose ATTACKS=10000 attacks around one theft each, and see that each theft is named (ATTACK_SEED=n); QUIET_DAYS=10 of 500 nodes raise no alert
+attack: attack-hostile ## compose ATTACKS=10000 attacks around one theft each, and see that each theft is named (ATTACK_SEED=n); QUIET_DAYS=10 of 500 nodes raise no alert; NETWORKS=100 days of each kind of network
 	NODETRAIL_ATTACKS='$(ATTACKS)' NODETRAIL_ATTACK_SEED='$(ATTACK_SEED)' $(GO) test -count=1 -v -timeout 0 -run '^Test(Attacks|Defects|Attack02FloodOfLongNames)$$' ./internal/test/days
 	NODETRAIL_DAYS='$(QUIET_DAYS)' $(GO) test -count=1 -v -timeout 0 -run '^TestLargeClustersAreQuiet$$' ./internal/test/days
+	NODETRAIL_NETWORKS='$(NETWORKS)' $(GO) test -count=1 -v -timeout 0 -run '^Test(NetworksAreQuiet|TheftThroughNetworks)$$' ./internal/test/days
 
 .PHONY: attack-hostile
 attack-hostile: build ## starve nodetrail run of connections, from one address and from fifty, and flood it with refused requests, each for HOSTILE_FOR=10m

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,6 +128,29 @@ func TestHomeForMoments(t *testing.T) {
 				t.Errorf("for %d s, taken at %d: %q, want %q\n%.2000s", lasts, took, got, want, all)
 			}
 		}
+	}
+}
+
+// Somebody who takes something from elsewhere while a kubelet is on a detour is found.
+func TestTheftDuringADetour(t *testing.T) {
+	const vip, thief = "10.0.0.100", "203.0.113.9"
+	p, from := &tale{}, 30*minute+20
+	p.lives("worker-1", "10.0.0.1", 1, 5*minute) // the first address that it used
+	p.lives("worker-1", vip, 5*minute+1, from)
+	p.lives("worker-1", "10.0.0.1", from+2, from+75)
+	p.lives("worker-1", vip, from+76, hour)
+	p.lives("worker-2", "10.0.0.2", 4, hour)
+	for _, at := range []int{from + 10, from + 30, from + 60} {
+		p.taken(at, "worker-1", thief)
+	}
+	found, n := p.detects(t, nodeCredentialMisuse(), housed(2)), 0
+	for _, f := range found {
+		if strings.Contains(f, "critical: ") && strings.Contains(f, thief) {
+			n++
+		}
+	}
+	if n != 2 { // the first and the second one are of one minute
+		t.Errorf("%d of 2\n%.2000s", n, strings.Join(found, "\n"))
 	}
 }
 

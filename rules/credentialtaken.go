@@ -206,9 +206,9 @@ func (d *credentialDetector) judgeTaken(n *credentials, minute int64, over bool,
 		home, doubtful, silent := "", false, time.Time{}
 		if t.Seen == 0 {
 			home = d.intruded(n, &t, m, o.sets, o.strange && !o.claimed, s)
-			if at := n.habit(t.Kind, home); at != nil {
+			if at, here := n.habit(t.Kind, home), n.habit(t.Kind, t.Value); at != nil && here != nil && here.Alive >= livesFor {
 				if on, alone := d.detoured(n, t.Kind, m, s, at); on && !alone {
-					return true // the kubelet was there for moments
+					return true // the kubelet lives here, and was there for moments
 				}
 			}
 		}
