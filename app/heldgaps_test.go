@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,14 +23,7 @@ func TestARestartKeepsGapsOfTheState(t *testing.T) {
 	journal := unpacked(t, filepath.Join(capture, "journal.jsonl.gz"))
 	withoutPods := slices.DeleteFunc(bytes.SplitAfter(journal, []byte("\n")), func(line []byte) bool { return bytes.Contains(line, []byte(`"kind":"Pod"`)) })
 	dir := t.TempDir()
-	write := func(name string, b []byte) string {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	write := writesTo(t, dir)
 	whole, poor := write("journal.jsonl", journal), write("poor.jsonl", bytes.Join(withoutPods, nil))
 	lines := bytes.SplitAfter(unpacked(t, filepath.Join(capture, "audit.log.gz")), []byte("\n"))
 	lines = lines[:len(lines)-1]

@@ -38,6 +38,18 @@ const fitsNoOther = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Met
 	`"objectRef":{"resource":"nodes","name":"worker-2","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":200},"requestReceivedTimestamp":"2026-11-21T06:05:03.400000Z",` +
 	`"stageTimestamp":"2026-11-21T06:05:03.401000Z","annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}` + "\n"
 
+// writesTo writes files in a folder, and returns their paths.
+func writesTo(t *testing.T, dir string) func(name string, b []byte) string {
+	return func(name string, b []byte) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+}
+
 // What a service says of versions after it was stopped and started again is what it says without: a request that fits no version is found by those of before.
 // So it is if it was killed after a commit, before it stored what a report needs to know.
 //
@@ -47,14 +59,7 @@ func TestARestartForgetsNoVersion(t *testing.T) {
 	lines = append(lines[:len(lines)-1], []byte(fitsNoOther))
 	o := captureOptions("capture")
 	dir := t.TempDir()
-	write := func(name string, b []byte) string {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	write := writesTo(t, dir)
 	o.Logs = []string{write("whole.log", bytes.Join(lines, nil))}
 	whole, err := Analyze(t.Context(), o)
 	if err != nil {

@@ -89,10 +89,8 @@ func (h *habit) inUse(from, to int64) bool {
 
 // lived reports whether the log has the renewals of the node's kubelet from an address; where that is forgotten, whether it has any node's.
 func (d *credentialDetector) lived(n *credentials, home string) bool {
-	for kind := range uint8(useCertificate) {
-		if h := n.habit(kind, home); h != nil {
-			return h.Alive >= livesFor
-		}
+	if h := n.at(home); h != nil {
+		return h.Alive >= livesFor
 	}
 	for _, other := range d.nodes {
 		if other.renews(useV4, true) || other.renews(useV6, true) {

@@ -41,16 +41,16 @@ func (n *credentials) detour(h *habit, slot int64) (from, to int64, is bool) {
 		if to-from > slotsOfDetour || !n.elsewhere(h, func(o *habit) bool { return o.Alive >= livesFor && o.beat(from) }) {
 			continue
 		}
-		first, last, n := int64(0), int64(0), 0
+		first, last, renewals := int64(0), int64(0), 0
 		for s := from + 1; s < to; s++ {
 			if h.beat(s) {
-				if n++; n == 1 {
+				if renewals++; renewals == 1 {
 					first = s
 				}
 				last = s
 			}
 		}
-		if n >= leastBeats && slot >= first-1 && slot <= last+1 {
+		if renewals >= leastBeats && slot >= first-1 && slot <= last+1 {
 			return from, to, true
 		}
 	}

@@ -65,7 +65,15 @@ func (n *credentials) habit(kind uint8, value string) *habit {
 	return nil
 }
 
-// elsewhere calls f with the other addresses of the node that are no loopback ones, until it returns true.
+// at is what is known of an address of either family, nil if it is not known.
+func (n *credentials) at(address string) *habit {
+	if h := n.habit(useV4, address); h != nil {
+		return h
+	}
+	return n.habit(useV6, address)
+}
+
+// elsewhere calls f with the other addresses of the node that are no loopback ones, until it returns true. All are others where h is nil.
 func (n *credentials) elsewhere(h *habit, f func(o *habit) bool) bool {
 	for kind := range uint8(useCertificate) {
 		for _, o := range n.used[kind] {
@@ -145,26 +153,30 @@ func (d *credentialDetector) livesIn(kind uint8, n *credentials, before time.Tim
 // dark reports whether the log does not show where kubelets were in a minute, since it has the renewals of none up to then, such as of a minute before it begins, of which it has the ends
 // of watches. lives says that some kubelet lives at the address.
 func (d *credentialDetector) dark(address string, minute int64) (is, lives bool) {
-	for _, n := range d.nodes {
-		for k := range uint8(useCertificate) {
-			for _, h := range n.used[k] {
-				if !h.Began.IsZero() && minuteAt(h.Began) <= minute {
-					return false, false
-				}
-				is, lives = is || !h.Began.IsZero(), lives || h.Alive >= livesFor && h.Value == address
-			}
-		}
+	if first := d.firstRenewal(); first.IsZero() || minuteAt(first) <= minute {
+		return false, false
 	}
-	return is, lives
+	_, lives, _ = d.dwellersAt(address)
+	return true, lives
 }
 
 // begins is the first use of any address that is remembered.
-func (d *credentialDetector) begins() (first time.Time) {
+func (d *credentialDetector) begins() time.Time {
+	return d.earliest(func(h *habit) time.Time { return h.First })
+}
+
+// firstRenewal is the first renewal of any Lease that is known, zero where there is none.
+func (d *credentialDetector) firstRenewal() time.Time {
+	return d.earliest(func(h *habit) time.Time { return h.Began })
+}
+
+// earliest is the earliest of the times that the addresses of nodes have, but for zero ones.
+func (d *credentialDetector) earliest(of func(h *habit) time.Time) (first time.Time) {
 	for _, n := range d.nodes {
 		for kind := range uint8(useCertificate) {
 			for _, h := range n.used[kind] {
-				if first.IsZero() || h.First.Before(first) {
-					first = h.First
+				if t := of(h); !t.IsZero() && (first.IsZero() || t.Before(first)) {
+					first = t
 				}
 			}
 		}

@@ -89,24 +89,24 @@ func (d *credentialDetector) ofAnother(n *credentials, t *taking, s State) bool 
 
 // ownNetwork reports whether an IPv6 address is in the network of one that the Node has, and of no other node: the machine may choose any in it.
 func (d *credentialDetector) ownNetwork(n *credentials, sets [][]string, address string, s State) bool {
-	if a, err := netip.ParseAddr(address); s == nil || err != nil || !a.Is6() {
+	network, ok := networkOf(address)
+	if s == nil || !ok || !network.Addr().Is6() {
 		return false
 	}
 	_, near := nextTo(current(sets), address)
-	return near && d.networkOf(address, s) == n.name
+	return near && d.onlyIn(network, s) == n.name
 }
 
-// networkOf is the node that has the IPv6 network of an address to itself, "" if none has.
-func (d *credentialDetector) networkOf(address string, s State) string {
+// onlyIn is the only node that has an address in an IPv6 network, "" if none or several have.
+func (d *credentialDetector) onlyIn(network netip.Prefix, s State) string {
 	if d.networks == nil {
 		d.networks = map[netip.Prefix]string{}
 		for name := range d.nodes {
 			for _, text := range s.NodeAddresses(name) {
-				a, ok := audit.PlainAddress(text)
-				if !ok || !a.Is6() {
+				network, ok := networkOf(text)
+				if !ok || !network.Addr().Is6() {
 					continue
 				}
-				network := netip.PrefixFrom(a, networkOfV6).Masked()
 				of := name
 				if other, is := d.networks[network]; is && other != name {
 					of = "" // several have it
@@ -115,11 +115,7 @@ func (d *credentialDetector) networkOf(address string, s State) string {
 			}
 		}
 	}
-	a, err := netip.ParseAddr(address)
-	if err != nil {
-		return ""
-	}
-	return d.networks[netip.PrefixFrom(a, networkOfV6).Masked()]
+	return d.networks[network]
 }
 
 // ofNobody reports whether no node lives at addresses of that family: the Node has none of it, and the other nodes come from the other one. What the node's own credential
@@ -177,19 +173,24 @@ func strangeOf(ever []string, address string) bool {
 
 // nextTo reports whether any of these addresses is of the address's family, and whether any is in its network.
 func nextTo(all []string, address string) (family, near bool) {
-	a, ok := audit.PlainAddress(address)
+	network, ok := networkOf(address)
 	if !ok {
 		return false, false
 	}
-	bits := a.BitLen()
-	if a.Is6() {
-		bits = networkOfV6
-	}
-	network := netip.PrefixFrom(a, bits)
 	for _, s := range all {
-		if o, ok := audit.PlainAddress(s); ok && o.Is6() == a.Is6() {
+		if o, ok := audit.PlainAddress(s); ok && o.Is6() == network.Addr().Is6() {
 			family, near = true, near || network.Contains(o)
 		}
 	}
 	return family, near
+}
+
+// networkOf is the network of an address in which a machine may choose any: an IPv4 address is one by itself.
+func networkOf(address string) (netip.Prefix, bool) {
+	a, ok := audit.PlainAddress(address)
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = networkOfV6
+	}
+	return netip.PrefixFrom(a, bits).Masked(), ok
 }

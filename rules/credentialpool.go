@@ -33,15 +33,16 @@ func (d *credentialDetector) pooled(n *credentials, value string, minute int64, 
 			other.recent(minute, func(h *habit) { p.at[h.Value]++ })
 		}
 	}
-	if p.home || p.closedTo(n, value, minute) {
+	if p.home {
 		return false
 	}
-	from, several, _ := n.places(minute, p.began, s)
-	others, many := p.nodes-from, p.several-several
+	from, mine, _ := n.places(minute, p.began, s)
+	others, many := p.nodes-from, p.several-mine
+	several := many >= 2 && 2*many > others
 	if others == 2 { // it counts itself, or connections of both would have to be in the same place
-		return many >= 1 && 2*p.several > p.nodes
+		several = many >= 1 && 2*p.several > p.nodes
 	}
-	return many >= 2 && 2*many > others
+	return several && !p.closedTo(n, value, minute)
 }
 
 // sharedBy is how many nodes use an address on average, if it is known which addresses there are: each further connection would take one of them.
@@ -69,13 +70,12 @@ func (p *pools) closedTo(n *credentials, value string, minute int64) bool {
 
 // recent calls f with the addresses from which the node came in the hour up to the minute.
 func (n *credentials) recent(minute int64, f func(h *habit)) {
-	for kind := range uint8(useCertificate) {
-		for _, h := range n.used[kind] {
-			if !isLoopback(h.Value) && minute-h.Minute < 60 {
-				f(h)
-			}
+	n.elsewhere(nil, func(h *habit) bool {
+		if minute-h.Minute < 60 {
+			f(h)
 		}
-	}
+		return false
+	})
 }
 
 // places counts the node if it came from addresses that its Node does not have in the hour up to the minute, and if from several at once. home says that its kubelet came
@@ -127,18 +127,9 @@ func abreast(a, b *habit, minute, began int64) bool {
 }
 
 // beganAt is the minute of the first renewal of a Lease that is known, or of the first request where none is.
-func (d *credentialDetector) beganAt() (minute int64) {
-	for _, n := range d.nodes {
-		for kind := range uint8(useCertificate) {
-			for _, h := range n.used[kind] {
-				if m := minuteAt(h.Began); !h.Began.IsZero() && (minute == 0 || m < minute) {
-					minute = m
-				}
-			}
-		}
+func (d *credentialDetector) beganAt() int64 {
+	if first := d.firstRenewal(); !first.IsZero() {
+		return minuteAt(first)
 	}
-	if minute == 0 {
-		return minuteAt(d.begins())
-	}
-	return minute
+	return minuteAt(d.begins())
 }

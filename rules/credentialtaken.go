@@ -283,7 +283,7 @@ func (n *credentials) silentAround(minute int64, s State) time.Time {
 // intruded returns the address of the node's kubelet, if something was taken from another one while the kubelet was there; else "". sets are the addresses
 // that the Node had at once, strange is whether the other one is strange to it.
 func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [][]string, strange bool, s State) string {
-	if isLoopback(t.Value) {
+	if isLoopback(t.Value) || d.ownNetwork(n, sets, t.Value, s) {
 		return ""
 	}
 	var other *habit // nil for one of too many addresses
@@ -292,8 +292,7 @@ func (d *credentialDetector) intruded(n *credentials, t *taking, m int64, sets [
 	}
 	for kind := range uint8(useCertificate) {
 		for _, home := range n.used[kind] {
-			if home.Value == t.Value || isLoopback(home.Value) || d.gateway(n, home.Value, s) && d.gateway(n, t.Value, s) || together(sets, home.Value, t.Value) ||
-				d.ownNetwork(n, sets, t.Value, s) {
+			if home.Value == t.Value || isLoopback(home.Value) || d.gateway(n, home.Value, s) && d.gateway(n, t.Value, s) || together(sets, home.Value, t.Value) {
 				continue
 			}
 			mine, its := rank(sets, home.Value), rank(sets, t.Value)
@@ -371,24 +370,19 @@ func (d *credentialDetector) livesBehind(n *credentials, t *taking, s State) boo
 // cameLate reports whether the node's kubelet came from its home more than ten minutes after something was taken, for the first time. Then only a kubelet that lives there tells
 // that it was silent until then.
 func (d *credentialDetector) cameLate(n *credentials, home string, m int64) bool {
-	for kind := range uint8(useCertificate) {
-		if h := n.habit(kind, home); h != nil {
-			return minuteAt(h.First) > m+movedFor
-		}
-	}
-	return false
+	h := n.at(home)
+	return h != nil && minuteAt(h.First) > m+movedFor
 }
 
 // lastLived is where the node's kubelet lived before something was taken from elsewhere, behind a gateway or a load balancer; "" where it lived nowhere.
 func (n *credentials) lastLived(t *taking) string {
 	var last *habit
-	for kind := range uint8(useCertificate) {
-		for _, h := range n.used[kind] {
-			if h.Value != t.Value && !isLoopback(h.Value) && h.Alive >= livesFor && h.Began.Before(t.At) && (last == nil || h.Renewed.After(last.Renewed)) {
-				last = h
-			}
+	n.elsewhere(n.habit(t.Kind, t.Value), func(h *habit) bool {
+		if h.Alive >= livesFor && h.Began.Before(t.At) && (last == nil || h.Renewed.After(last.Renewed)) {
+			last = h
 		}
-	}
+		return false
+	})
 	if last == nil {
 		return ""
 	}
@@ -397,10 +391,7 @@ func (n *credentials) lastLived(t *taking) string {
 
 // cameAfter reports whether the node's kubelet lives where something was taken, and came from its home after that for the first time.
 func (n *credentials) cameAfter(t *taking, home string) bool {
-	h, at := n.habit(t.Kind, t.Value), n.habit(useV4, home)
-	if at == nil {
-		at = n.habit(useV6, home)
-	}
+	h, at := n.habit(t.Kind, t.Value), n.at(home)
 	return h != nil && h.Alive >= livesFor && (at == nil || at.First.After(t.At))
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 )
@@ -14,10 +13,10 @@ import (
 func networks() map[string]func(n *network) {
 	return map[string]func(n *network){
 		"balancer": func(n *network) { // one address at a time; another one takes over
-			n.failover(n.all(), "10.9.0.1", "10.9.0.2")
+			n.failover(n.NodeNames, "10.9.0.1", "10.9.0.2")
 		},
 		"balancers": func(n *network) { // each connection goes through one of a few
-			n.pool(n.all(), 2+n.IntN(4))
+			n.pool(n.NodeNames, 2+n.IntN(4))
 		},
 		"gateways": func(n *network) { // each zone has one, and another zone's takes over
 			zones := n.zones(2 + n.IntN(2))
@@ -82,7 +81,7 @@ func networks() map[string]func(n *network) {
 				}
 			}
 		},
-		"lease of addresses": func(n *network) { // DHCP: a node gets another address, which another node may have had
+		"lease of addresses": func(n *network) { // DHCP: a node gets another address, and its kubelet reports it
 			for i, node := range n.NodeNames {
 				n.place([]string{node}, fmt.Sprintf("10.0.1.%d", 10+i), time.Time{})
 			}
@@ -152,8 +151,6 @@ type network struct {
 	did    []string
 }
 
-func (n *network) all() []string { return n.NodeNames }
-
 // zones divides the nodes.
 func (n *network) zones(k int) [][]string {
 	out := make([][]string, k)
@@ -211,7 +208,7 @@ func (n *network) breaks(nodes []string, at time.Time) {
 // at is the address of new connections of a node.
 func (n *network) at(node string, at time.Time) string {
 	all := n.of[node]
-	sort.SliceStable(all, func(i, j int) bool { return all[i].from.Before(all[j].from) })
+	slices.SortStableFunc(all, func(a, b place) int { return a.from.Compare(b.from) })
 	address := ""
 	for _, p := range all {
 		if !p.from.After(at) {
@@ -227,7 +224,7 @@ type connection struct {
 	address string
 }
 
-// connections of a client of a kubelet. Those that break are opened anew within a minute, others after hours.
+// connections of a client of a kubelet. Those that break are opened anew within two seconds, others after hours.
 func (n *network) connections(node string, restarts []time.Time) []connection {
 	opened := []time.Time{n.From.Add(-2 * time.Hour)}
 	opened = append(opened, restarts...)
